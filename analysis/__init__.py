@@ -1,0 +1,1 @@
+"""Rows of a run -> tables -> figures -> report."""

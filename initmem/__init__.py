@@ -1,0 +1,33 @@
+"""initmem: how much of a network's random initialization survives training.
+
+From a notebook, with the functions that the command line calls:
+
+    study = initmem.load_study("studies/digits.yaml")
+    outcome = initmem.run(study, local=True)
+    rows = initmem.rows(outcome.folder)
+    cells = initmem.memory(rows)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from initmem.memory import memory
+
+__version__ = "0.1.0"
+__all__ = ["load_study", "memory", "rows", "run"]
+
+_HOMES = {
+    "load_study": ("initmem.study.load", "load"),
+    "run": ("initmem.tune.launch", "run"),
+    "rows": ("initmem.records.store", "rows"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: a bad study file is answered before torch or ray are loaded."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'initmem' has no attribute {name!r}")
+    module, function = _HOMES[name]
+    return getattr(importlib.import_module(module), function)

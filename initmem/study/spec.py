@@ -1,0 +1,115 @@
+"""A study: a recipe, what varies, how much to spend.
+
+`Study` holds what a study file says, checked. Its recipes are looked at one value at a time by
+`load.py` and in all combinations by `plan.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from initmem.study.recipe import Count, Section, Seed, invalid
+
+
+class UserError(ValueError):
+    """What a user can mend: the message names the place, the field and the way out."""
+
+
+class Problem(UserError):
+    """One fault of a study: `file:line: field: what is wrong, what is allowed`."""
+
+    def __init__(self, where: str, field: str, text: str) -> None:
+        super().__init__(f"{where}: {field}: {text}")
+        self.where, self.field, self.text = where, field, text
+
+
+class StudyError(UserError):
+    """All faults of a study, a line each."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+class Range(Section):
+    """A searched field."""
+
+    low: float
+    high: float
+    log: bool = False
+    """Search the logarithm."""
+    points: Annotated[int, Field(ge=2)] | None = None
+    """An even grid of this many points instead of a search, for reference maps."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Range:
+        if self.low >= self.high:
+            raise invalid("low", f"must be less than high, got {self.low:g} >= {self.high:g}")
+        if self.log and self.low <= 0:
+            raise invalid("low", f"must be greater than 0 on a log range, got {self.low:g}")
+        return self
+
+
+class Search(Section):
+    sampler: Literal["random", "qmc", "tpe"] = "qmc"
+    draws: Count | None = None
+    """Points an arm's search may draw. Absent where every range has `points`, or there is none."""
+    lag: Annotated[int, Field(ge=0)] = 8
+    """Draw k knows the draws 0 .. k-lag-1, whatever the number of workers: at most lag + 1 draws
+    of an arm are trained at once."""
+    objective: Literal["memory", "accuracy", "both"] = "memory"
+    """Minimize the spread, maximize the mean, or both as two objectives: of the validation
+    accuracy, for the test set is for the map."""
+    seed: Seed = 0
+
+
+class Resources(Section):
+    device: Literal["auto", "cpu", "cuda"] | None = None
+    """auto takes what there is. Default: cuda where gpus are asked for, else cpu."""
+    cpus: Count = 1
+    """Cores, and threads, of a block: 1 and 2 threads give different bits."""
+    gpus: Annotated[float, Field(ge=0)] = 0.0
+    """GPUs of a block, for example 0.25."""
+    replicas: Count | Literal["all"] = "all"
+    """Replicas a block trains; all is a whole cell."""
+    checkpoint_every: Count = 1000
+    """Steps between checkpoints."""
+
+    @model_validator(mode="after")
+    def _placeable(self) -> Resources:
+        if self.device == "cpu" and self.gpus:
+            raise invalid("gpus", f"device: cpu has no use for gpus: {self.gpus:g}")
+        return self
+
+
+class Study(Section):
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
+    """Default: the file's name. Its run folder is runs/<name>."""
+    question: Annotated[str, Field(max_length=500)] = ""
+    """What is asked, for the head of the report."""
+    recipe: dict[str, Any]
+    """Fixed fields by dotted name."""
+    axes: dict[str, Annotated[list[Any], Field(min_length=1)]]
+    """Listed values by dotted name: the grid."""
+    ranges: dict[str, Range] = Field(default={})
+    """Searched fields by dotted name."""
+    memory_axis: str = "init.scale"
+    """The axis that memory is measured over."""
+    seeds: Count = 1
+    """Networks per cell and value of the memory axis, with seeds 0 .. seeds-1. One seed draws the
+    same noise for every value of the memory axis."""
+    search: Search = Search()
+    resources: Resources = Resources()
+
+    @model_validator(mode="after")
+    def _searchable(self) -> Study:
+        gridded = [r.points is not None for r in self.ranges.values()]
+        if any(gridded) and not all(gridded):
+            raise invalid("ranges", "give `points` to every range or to none")
+        if all(gridded) and self.search.draws is not None:
+            raise invalid("search.draws", "there is nothing to draw, remove it")
+        if not all(gridded) and self.search.draws is None:
+            raise invalid("search.draws", "required with ranges: how many points to draw an arm")
+        return self

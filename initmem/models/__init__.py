@@ -1,0 +1,33 @@
+"""Name -> network. Each has the children `stem`, `body`, `head` and no word of init scale.
+
+To add a model: its fields in `study/recipe.py`, its module in this room, its name below.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from initmem.models.resnet import cifar_resnet, resnet9
+from initmem.models.shallow import mlp
+from initmem.models.transformer import transformer
+from initmem.study.recipe import Section
+
+BUILDERS = {
+    "resnet9": resnet9,
+    "resnet20": cifar_resnet,
+    "resnet56": cifar_resnet,
+    "resnet110": cifar_resnet,
+    "mlp": mlp,
+    "transformer": transformer,
+}
+
+
+def build(model: Section, shape: tuple[int, ...], classes: int, vocabulary: int) -> nn.Module:
+    """The network of a recipe's `model` section, with torch's default initialization.
+
+    shape: of one input, (channels, height, width) or (length,); vocabulary: tokens, 0 for images.
+    """
+    fields: dict[str, Any] = model.model_dump()
+    return BUILDERS[fields["name"]](fields, shape, classes, vocabulary)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -53,13 +54,41 @@ def unseal(sealed: bytes) -> bytes | None:
     return content if hashlib.sha256(content).hexdigest().encode() == checksum else None
 
 
+class Checkpoints:
+    """The checkpoints of one replica: the last two, so that a damaged one has a predecessor."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def save(self, step: int, content: bytes) -> None:
+        older = self._files()
+        write_atomic(self.folder / f"{step:010d}.pt", seal(content))
+        for path in older[:-1]:
+            path.unlink()
+
+    def latest(self) -> bytes | None:
+        """The newest checkpoint that is as written. A damaged one is named and set aside."""
+        for path in reversed(self._files()):
+            content = unseal(path.read_bytes())
+            if content is not None:
+                return content
+            os.replace(path, path.with_suffix(".damaged"))
+            print(f"{path}: checkpoint: damaged, set aside; an older one is used", file=sys.stderr)
+        return None
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _files(self) -> list[Path]:
+        return sorted(self.folder.glob("[0-9]*.pt"))
+
+
 class Store:
     """A run folder. Reading keeps every verified row, so a second look reads new records only."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).absolute()
         self.records = self.folder / "records"
-        self.checkpoints = self.folder / "checkpoints"
         self._rows: dict[str, Row] = {}
 
     def open(self) -> Study:
@@ -120,6 +149,9 @@ class Store:
                 f"state the old value in the study, or use another --run folder"
             )
         return row
+
+    def checkpoints_of(self, replica: Replica) -> Checkpoints:
+        return Checkpoints(self.folder / "checkpoints" / replica.id)
 
     def cell(self, cell: Cell) -> list[Row] | None:
         """The rows of a cell, in its order, or None unless all are done."""

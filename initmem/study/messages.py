@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from initmem.study import recipe as recipes
@@ -29,21 +30,32 @@ def recipe_problem(
     return Problem(where[at], field, _words(error, field))
 
 
-def study_problem(error: ErrorDetails, loc: tuple[Any, ...], where: dict[Any, str]) -> Problem:
-    if error["type"] == "extra_forbidden":
-        known = Study.model_fields
-        for part in loc[:-1]:
-            known = _fields_of(known, part)
-        text = "unknown key, allowed: " + ", ".join(known) + _did_you_mean(str(loc[-1]), known)
-    else:
-        text = _words(error, str(loc[-1]) if loc else "study")
-    pinned = error.get("ctx", {}).get("field")
-    if pinned:
-        loc = (*loc, *pinned.split("."))
-    at: tuple[Any, ...] = loc
-    while at not in where:
-        at = at[:-1]
-    return Problem(where[at], yaml_text.name(loc), text)
+def study_problems(error: ValidationError, where: dict[Any, str]) -> list[Problem]:
+    """What is wrong with the study's own fields; a value that fits no member of a union once."""
+    found: dict[tuple[Any, ...], Problem] = {}
+    for detail in error.errors(include_url=False):
+        context = detail.get("ctx", {})
+        field = (*detail["loc"], *(context["field"].split(".") if "field" in context else ()))
+        at = field
+        while at not in where:
+            at = at[:-1]
+        if detail["type"] == "extra_forbidden":
+            text = _unknown_key(detail["loc"])
+        else:
+            text = _words(detail, str(field[-1]))
+        if detail["type"] not in ("missing", "rule"):
+            field = at  # without the union's member
+        if field in found:
+            text = found[field].text.rpartition(", got ")[0] + " or " + text
+        found[field] = Problem(where[at], yaml_text.name(field), text)
+    return list(found.values())
+
+
+def _unknown_key(loc: tuple[Any, ...]) -> str:
+    known: Any = Study.model_fields
+    for part in loc[:-1]:
+        known = _fields_of(known, part)
+    return "unknown key, allowed: " + ", ".join(known) + did_you_mean(str(loc[-1]), known)
 
 
 def _fields_of(known: Any, part: Any) -> Any:
@@ -65,33 +77,35 @@ def _words(error: ErrorDetails, field: str) -> str:
     if kind == "union_tag_invalid":
         allowed = list(recipes.variants(field.partition(".")[0]))
         wrong = str(context["tag"])
-        return f"unknown name {wrong!r}, allowed: {', '.join(allowed)}" + _did_you_mean(
-            wrong, allowed
-        )
+        text = f"unknown name {show(wrong)}, allowed: {', '.join(allowed)}"
+        return text + did_you_mean(wrong, allowed)
     if kind == "literal_error":
         words = context["expected"].replace(" or ", ", ").split(",")
         allowed = [word.strip("' ") for word in words]
         text = f"must be one of {', '.join(allowed)}, got {show(got)}"
-        return text + _did_you_mean(str(got), allowed)
+        return text + did_you_mean(str(got), allowed)
     if kind == "extra_forbidden":
         variant = recipes.variants(field.partition(".")[0]).get(str(error["loc"][1]))
         known = list(variant.model_fields) if variant else []
         last = field.rpartition(".")[2]
         return f"does not apply to {error['loc'][1]}, which has: {', '.join(known)}" + (
-            _did_you_mean(last, known)
+            did_you_mean(last, known)
         )
-    text = error["msg"].removeprefix("Input ").replace("should be", "must be")
+    text = error["msg"].removeprefix("Input ").replace("should ", "must ")
+    text = text.replace("a valid dictionary", "a mapping").replace("a valid list", "a list")
     return f"{text}, got {show(got)}"
 
 
 def unknown_field(field: str) -> str:
-    close = _did_you_mean(field, recipes.field_types())
+    names = list(recipes.field_types())
+    ends = [name for name in names if name.endswith(f".{field}")]  # lr for optim.lr
+    close = did_you_mean(ends[0] if ends else field, names)
     section = field.partition(".")[0]
-    same = [name for name in recipes.field_types() if name.partition(".")[0] == section]
+    same = [name for name in names if name.partition(".")[0] == section]
     return f"unknown field, allowed: {', '.join(same or recipes.Recipe.model_fields)}{close}"
 
 
-def _did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -122,8 +123,7 @@ def grid(ranges: dict[str, Range]) -> list[Point] | None:
 
 def draws(study: Study) -> int:
     """Draws of one arm."""
-    points = grid(study.ranges)
-    return study.search.draws or 0 if points is None else len(points)
+    return study.search.draws or math.prod(r.points or 1 for r in study.ranges.values())
 
 
 def cell(study: Study, arm: Arm, draw: int, point: Point) -> Cell:
@@ -163,4 +163,4 @@ def _even(r: Range) -> list[float]:
     shares = [i / (r.points - 1) for i in range(r.points)]
     if r.log:
         return [float(r.low ** (1 - t) * r.high**t) for t in shares]
-    return [r.low + t * (r.high - r.low) for t in shares]
+    return [(1 - t) * r.low + t * r.high for t in shares]

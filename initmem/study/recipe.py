@@ -7,6 +7,7 @@ name it in the union below, and register the builder under the same name in its 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import types
@@ -340,6 +341,7 @@ class Recipe(Section):
         return self.eval_every or self.steps_per_epoch
 
 
+@functools.cache
 def variants(section: str) -> dict[str, type[Section]]:
     """Name -> class of a section with variants; empty for a plain field."""
     members = [m for m in _members(Recipe.model_fields[section].annotation) if _is_section(m)]
@@ -361,6 +363,7 @@ def discriminator(section: str) -> str:
     return "rule" if section == "init" else "name"
 
 
+@functools.cache
 def field_types() -> dict[str, Any]:
     """Dotted name -> annotation, over all variants: what a study may set, in a stable order."""
     types_: dict[str, Any] = {}

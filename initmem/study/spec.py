@@ -17,11 +17,17 @@ class UserError(ValueError):
     """What a user can mend: the message names the place, the field and the way out."""
 
 
+def one_line(text: str) -> str:
+    """The text with what no terminal should be sent (line breaks, control characters) escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class Problem(UserError):
     """One fault of a study: `file:line: field: what is wrong, what is allowed`."""
 
     def __init__(self, where: str, field: str, text: str) -> None:
-        super().__init__(f"{where}: {field}: {text}")
+        plain = (field[:77] + "..." if len(field) > 80 else field).replace(":", "\\x3a")
+        super().__init__(one_line(f"{where}: {plain or repr(field)}: {text}"))
         self.where, self.field, self.text = where, field, text
 
 

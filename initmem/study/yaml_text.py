@@ -7,24 +7,41 @@ anchors, no dates, no yes/no booleans.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
 from initmem.study.spec import Problem, StudyError
 
-MAX_BYTES = 2**20
+MAX_BYTES = 2**17
+"""PyYAML reads this much in half a second."""
 MAX_DEPTH = 64
 
 Path = tuple[str | int, ...]
 
+# U+0085, U+2028 and U+2029 end a line for PyYAML and not for an editor: lines would be wrong.
+_FORBIDDEN = re.compile("[^\t\n\r -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 
 class _Loader(yaml.SafeLoader):
+    depth = 0
+
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):  # a few aliases of aliases fill any memory
-            mark = self.peek_event().start_mark
-            raise yaml.composer.ComposerError(None, None, "aliases are not allowed", mark)
-        return super().compose_node(parent, index)
+        event: Any = self.peek_event()
+        if getattr(event, "anchor", None):  # a few aliases of aliases fill any memory
+            self.refuse(event, "anchors and aliases are not allowed")
+        if getattr(event, "tag", None):
+            self.refuse(event, f"tags are not allowed, got {event.tag}")
+        if self.depth > MAX_DEPTH:
+            self.refuse(event, f"nested deeper than {MAX_DEPTH} levels")
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def refuse(self, event: Any, text: str) -> NoReturn:
+        raise yaml.composer.ComposerError(None, None, text, event.start_mark)
 
 
 _Loader.yaml_implicit_resolvers = {}
@@ -32,7 +49,7 @@ _SCALARS = {
     "null": r"^(~|null|Null|NULL|)$",
     "bool": r"^(true|True|TRUE|false|False|FALSE)$",
     "int": r"^[-+]?[0-9]+$",
-    "float": r"^[-+]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|\.(inf|Inf|INF)|\.(nan|NaN))$",
+    "float": r"^[-+]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|\.(inf|Inf|INF|nan|NaN|NAN))$",
 }
 for _kind, _pattern in _SCALARS.items():
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(_pattern), None)
@@ -45,19 +62,7 @@ def parse(text: bytes, source: str) -> tuple[Any, dict[Path, int]]:
     """
     if len(text) > MAX_BYTES:
         raise _fault(source, 1, f"larger than a study file may be ({MAX_BYTES} bytes)")
-    try:
-        node = yaml.compose(text.decode("utf-8"), Loader=_Loader)
-    except UnicodeDecodeError as error:
-        line = text[: error.start].count(b"\n") + 1
-        raise _fault(source, line, "is not UTF-8 text") from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise _fault(source, mark.line + 1 if mark else 1, f"{error.problem}") from None
-    except yaml.reader.ReaderError as error:
-        line = text.decode("utf-8")[: error.position].count("\n") + 1
-        raise _fault(source, line, "a character that YAML does not allow") from None
-    except RecursionError:
-        raise _fault(source, 1, f"nested deeper than {MAX_DEPTH} levels") from None
+    node = _compose(text, source)
     lines: dict[Path, int] = {(): 1}
     faults: list[Problem] = []
     value = _build(node, (), lines, source, faults) if node else None
@@ -66,20 +71,37 @@ def parse(text: bytes, source: str) -> tuple[Any, dict[Path, int]]:
     return value, lines
 
 
+def _compose(encoded: bytes, source: str) -> yaml.Node | None:
+    try:
+        text = encoded.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = encoded[: error.start].count(b"\n") + 1
+        raise _fault(source, line, "is not UTF-8 text") from None
+    if wrong := _FORBIDDEN.search(text):
+        line = len(text[: wrong.start()].splitlines() or [""])
+        raise _fault(source, line, f"the character U+{ord(wrong[0]):04X} is not allowed")
+    loader = _Loader(text)
+    try:
+        return loader.get_single_node()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = f"{error.context}, {error.problem}" if error.context else f"{error.problem}"
+        last = len(text.splitlines())  # the end of the text has a mark on the line after it
+        raise _fault(source, min(mark.line + 1, last) if mark else 1, problem) from None
+    except (
+        ValueError
+    ):  # from PyYAML, at an escape such as "\Uffffffff" or a version of many digits
+        raise _fault(source, loader.line + 1, "a number or escape that is out of range") from None
+
+
 def _build(
     node: yaml.Node, path: Path, lines: dict[Path, int], source: str, faults: list[Problem]
 ) -> Any:
-    line = node.start_mark.line + 1
-
     def fault(text: str, at: yaml.Node = node, more: Path = ()) -> None:
         faults.append(Problem(f"{source}:{at.start_mark.line + 1}", name(path + more), text))
 
-    lines[path] = line
-    if len(path) > MAX_DEPTH:
-        fault(f"nested deeper than {MAX_DEPTH} levels")
-    elif not isinstance(node, yaml.ScalarNode) and not node.tag.endswith((":map", ":seq")):
-        fault(f"the tag {node.tag} is not allowed here")
-    elif isinstance(node, yaml.MappingNode):
+    lines[path] = node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
         items = {}
         for key_node, value_node in node.value:
             key = _key(key_node)
@@ -92,16 +114,14 @@ def _build(
             items[key] = _build(value_node, (*path, key), lines, source, faults)
             lines[*path, key] = key_node.start_mark.line + 1
         return items
-    elif isinstance(node, yaml.SequenceNode):
+    if isinstance(node, yaml.SequenceNode):
         return [_build(n, (*path, i), lines, source, faults) for i, n in enumerate(node.value)]
-    else:
-        return _scalar(node, fault)
-    return None
+    return _scalar(node, fault)
 
 
 def _key(node: yaml.Node) -> str | None:
     plain = isinstance(node, yaml.ScalarNode) and node.tag.endswith(":str")
-    return str(node.value) if plain else None
+    return str(node.value) if plain and not _SURROGATE.search(node.value) else None
 
 
 def _scalar(node: yaml.Node, fault: Any) -> Any:
@@ -118,10 +138,10 @@ def _scalar(node: yaml.Node, fault: Any) -> Any:
         return int(text)
     if kind == "float":
         return float(re.sub(r"\.(inf|nan)", r"\1", text.lower()))
-    if kind == "str":
-        return text
-    fault(f"the tag {node.tag} is not allowed here")
-    return None
+    if _SURROGATE.search(text):
+        fault("half of a surrogate pair is no character")
+        return None
+    return text
 
 
 def name(path: Path) -> str:

@@ -1,0 +1,154 @@
+"""How numbers read and how figures look: one hand for all of them.
+
+Colours are perceptually uniform and colour-blind safe, and darker is more; the lightest end is
+cut off so that it stands out from the paper.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import Colormap, ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+
+INK, PALE = "#222222", "#8a8a8a"
+HATCHES = {"undertrained": "/", "diverged": "\\", "failed": ".", "missing": "-"}
+"""A hatch each, so that a cell with two states shows both."""
+DENSITY = 6
+
+SHORT = {"optim.lr": "lr", "optim.l2": "L2", "optim.weight_decay": "weight decay"}
+LONG = {"optim.lr": "learning rate", "optim.l2": "L2 penalty", "init.scale": "init scale"}
+
+RC = {
+    "font.size": 9,
+    "axes.labelsize": 9,
+    "axes.titlesize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": PALE,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": PALE,
+    "ytick.color": PALE,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "hatch.linewidth": 0.9,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,
+}
+
+
+def number(value: Any) -> str:
+    """Three digits, as a person writes them: 0.06, 1e-4, 1000; a dash where there is none."""
+    if isinstance(value, str | bool):
+        return str(value)
+    if pd.isna(value):
+        return "–"
+    if value == 0:
+        return "0"
+    if 1e-3 <= abs(value) < 1e6:
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    mantissa, exponent = f"{value:.2e}".split("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+
+
+def listed(values: Mapping[Any, Any]) -> str:
+    """`lr 0.01, L2 1e-4`"""
+    return ", ".join(f"{SHORT.get(field, field)} {number(v)}" for field, v in values.items())
+
+
+def colours(name: str) -> Colormap:
+    return ListedColormap(matplotlib.colormaps[name](np.linspace(0.1, 1, 256)), name)
+
+
+MEMORY, ACCURACY, SETTING = colours("viridis_r"), colours("cividis_r"), colours("viridis_r")
+
+
+def figure(width: float, height: float) -> Figure:
+    """Inches. Without pyplot, so that drawing leaves no state behind."""
+    made = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(made)
+    return made
+
+
+def encoded(drawn: Figure) -> dict[str, bytes]:
+    """Suffix -> the file: png and pdf, the same bytes for the same figure."""
+    metadata: dict[str, dict[str, Any]] = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
+    files = {}
+    for suffix, more in metadata.items():
+        stream = io.BytesIO()
+        drawn.savefig(stream, format=suffix, dpi=200, metadata=more)
+        files[suffix] = stream.getvalue()
+    return files
+
+
+def mark(axes: Axes, at: tuple[float, float], line: Any, colour: Any, text: str = "") -> None:
+    """One cell: a disc in its colour with its number inside, open if it has none; a hatched rim
+    (the whole disc, if open) says that replicas of it are lost. `line` has a count for each of
+    HATCHES. The size is in points: 20, or 12 without a number."""
+    size = 20 if text else 12
+    lost = "".join(hatch * DENSITY for state, hatch in HATCHES.items() if line[state])
+    place: dict[str, Any] = {"zorder": 3, "clip_on": False, "linewidths": 0.7, "edgecolors": INK}
+    if lost or colour is None:
+        outer = size + 11 if colour is not None else max(size, 16)
+        axes.scatter(*at, s=outer**2, facecolors="white", hatch=lost or None, **place)
+    if colour is not None:
+        axes.scatter(*at, s=size**2, color=colour, **place | {"edgecolors": "white"})
+        light = np.dot(matplotlib.colors.to_rgb(colour), (0.299, 0.587, 0.114)) > 0.55
+        axes.annotate(
+            text, at, ha="center", va="center", fontsize=7, color=INK if light else "white",
+            zorder=3, annotation_clip=False,
+        )  # fmt: skip
+
+
+def state_legend(drawn: Figure, points: pd.DataFrame) -> None:
+    """Which hatch is which state, below the figure, for the states that occur."""
+    names = {"missing": "no row yet"}
+    found = [state for state in HATCHES if points[state].any()]
+    patches = [
+        Patch(fc="white", ec=INK, lw=0.7, hatch=HATCHES[s] * DENSITY, label=names.get(s, s))
+        for s in found
+    ]
+    if patches:
+        drawn.legend(
+            handles=patches, loc="outside lower center", ncols=len(patches), handlelength=2.2,
+            handleheight=1.4, title="hatched: some replicas of the cell are", title_fontsize=8,
+            fontsize=8,
+        )  # fmt: skip
+
+
+def span(axis: Axis, low: float, high: float, log: bool, zero: float | None = None) -> None:
+    """Limits a little outside low and high, and ticks as `number` writes them. `zero` is where
+    on a log axis, below low, a value of 0 stands."""
+    axes, name = axis.axes, axis.axis_name  # type: ignore[attr-defined]
+    if not log:
+        spare = 0.09 * (high - low) or max(abs(high), 1.0) * 0.1
+        getattr(axes, f"set_{name}lim")(low - spare, high + spare)
+        return
+    getattr(axes, f"set_{name}scale")("log")
+    least = low if zero is None else zero
+    spare = (high / least) ** 0.09 if high > least else 2.0
+    getattr(axes, f"set_{name}lim")(least / spare, high * spare)
+    bottom = least / spare if zero is None else low / 1.01
+    decades = range(int(np.floor(np.log10(bottom))), int(np.ceil(np.log10(high * spare))) + 1)
+    steps = (1,) if high / low >= 300 else (1, 2, 5) if high / low >= 10 else (1, 2, 3, 4, 6)
+    places = [k * 10.0**d for d in decades[:: len(decades) // 8 + 1] for k in steps]
+    places = [place for place in places if bottom <= place <= high * spare]
+    texts = [number(place) for place in places]
+    if zero is not None:
+        places, texts = [zero, *places], ["0", *texts]
+    axis.set_major_locator(FixedLocator(places))
+    axis.set_major_formatter(FixedFormatter(texts))
+    axis.set_minor_locator(NullLocator())

@@ -1,0 +1,143 @@
+"""A run folder -> the tables that everything in the report is made from.
+
+Nothing is drawn here. Accuracies are in percent, memory in percentage points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from analysis.style import listed
+from initmem.memory import MEASURE, STATES, memory
+from initmem.records.store import Store
+from initmem.study import plan
+from initmem.study.spec import Study, UserError
+
+LOST = ("undertrained", "diverged", "failed", "missing")
+"""Why replicas of a cell are not in its memory; missing: planned, and no row yet."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run folder holds of the study it belongs to."""
+
+    study: Study
+    rows: pd.DataFrame
+    """A line a replica (columns: `initmem.records.rows.SCHEMA`)."""
+    cells: pd.DataFrame
+    """A line a cell, by arm and draw: `cells`."""
+    planned: int
+    """Replicas that the study asks for."""
+    others: int
+    """Rows in the folder that the study does not ask for, left out of `rows`."""
+
+    @property
+    def arms(self) -> dict[str, str]:
+        """Id -> label of every planned arm; the label is empty where there is one arm."""
+        return {arm.id: listed(arm.values) for arm in plan.arms(self.study)}
+
+
+def read(folder: str | Path) -> Run:
+    """Raises UserError where there is no run, no row, or no test accuracy in any row."""
+    store = Store(folder)
+    study = store.open()
+    found = store.frame()
+    arms = [arm.id for arm in plan.arms(study)]
+    values, draws = study.axes[study.memory_axis], plan.draws(study)
+    asked = found["arm"].isin(arms) & (found["draw"] < draws) & (found["seed"] < study.seeds)
+    rows = found[asked & found[study.memory_axis].isin(values)].reset_index(drop=True)
+    if rows.empty:
+        raise UserError(f"{folder}: report: the run has no rows yet")
+    if rows[MEASURE].isna().all():
+        states = listed(rows["state"].value_counts().to_dict())
+        raise UserError(f"{folder}: report: no row has a test accuracy to draw ({states})")
+    planned = len(arms) * draws * len(values) * study.seeds
+    return Run(study, rows, cells(rows, study), planned, len(found) - len(rows))
+
+
+def cells(rows: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """`initmem.memory.memory(rows)`, arms in the order of the study, and two columns more:
+    lr_x_l2 (optim.lr * optim.l2, where a cell has both) and missing (replicas without a row).
+
+    A cell that has not been trained at every value of the memory axis yet gets no memory: the
+    spread over fewer values is smaller for that alone.
+    """
+    table = memory(rows)
+    values = len(study.axes[study.memory_axis])
+    unfinished = table["values"] < values
+    table.loc[unfinished, ["memory", "memory_final", "memory_interpolated"]] = np.nan
+    table["missing"] = values * study.seeds - table[list(STATES)].sum(axis=1)
+    if {"optim.lr", "optim.l2"} <= set(table):
+        table["lr_x_l2"] = table["optim.lr"] * table["optim.l2"]
+    order = {arm.id: arm.index for arm in plan.arms(study)}
+    return table.sort_values(
+        ["arm", "draw"], key=lambda c: c.map(order) if c.name == "arm" else c, ignore_index=True
+    )
+
+
+def states(run: Run) -> pd.DataFrame:
+    """A line an arm, and one for all where there are several. Columns: arm (label), a count for
+    each state, there (rows), planned, and excluded: rows that are in no cell's memory, by their
+    state or because their cell has no memory."""
+    lines = []
+    for arm, label in run.arms.items():
+        of_arm = run.cells[run.cells["arm"] == arm]
+        counts = of_arm[list(STATES)].sum()
+        used = of_arm.loc[of_arm["memory"].notna(), "n"].sum()
+        planned = run.planned // len(run.arms)
+        lines.append({"arm": label, **counts, "there": counts.sum(), "planned": planned})
+        lines[-1]["excluded"] = counts.sum() - used
+    table = pd.DataFrame(lines).astype({name: "int64" for name in lines[0] if name != "arm"})
+    if len(table) > 1:
+        table.loc[len(table)] = ["all", *table.drop(columns="arm").sum()]
+    return table
+
+
+def errors(rows: pd.DataFrame) -> pd.DataFrame:
+    """The last lines of the errors of failed replicas and how many have each, most first."""
+    last = rows["error"].dropna().str.strip().str.split("\n").str[-1]
+    return last.value_counts().rename_axis("error").reset_index(name="replicas")
+
+
+def audit(rows: pd.DataFrame) -> pd.DataFrame:
+    """A line for each init.scale. Columns: init.scale; replicas; tensors (checked, over all
+    replicas); largest: the largest |measured std / asked std - 1|; tensor: where; sampling: what
+    chance alone gives a tensor of that size, 1 / sqrt(2 count)."""
+    lines = []
+    for scale, group in rows[rows["audit"].notna()].groupby("init.scale"):
+        checked = pd.DataFrame([dict(line) for lines_ in group["audit"] for line in lines_])
+        if checked.empty:
+            continue
+        off = (checked["measured_std"] / checked["asked_std"] - 1).abs()
+        worst = checked.loc[off.idxmax()]
+        lines.append(
+            {
+                "init.scale": scale,
+                "replicas": len(group),
+                "tensors": len(checked),
+                "largest": off.max(),
+                "tensor": worst["tensor"],
+                "sampling": 1 / np.sqrt(2 * worst["count"]),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def untouched(rows: pd.DataFrame) -> list[str]:
+    """Parameters that the init rule of some replica left as built."""
+    return sorted({name for names in rows["untouched"].dropna() for name in names})
+
+
+def versions(rows: pd.DataFrame) -> pd.DataFrame:
+    """What the rows were made with. Columns: what, value, rows (how many have that value)."""
+    columns = ["version.initmem", "version.torch", "version.python", "device", "threads"]
+    lines = [
+        {"what": column, "value": value, "rows": count}
+        for column in [*columns, "data_hash"]
+        for value, count in rows[column].value_counts().sort_index().items()
+    ]
+    return pd.DataFrame(lines, columns=["what", "value", "rows"])

@@ -1,0 +1,107 @@
+"""What is to be trained next: hands out blocks, and learns what came of them.
+
+Draw k of an arm is issued when the draws 0 .. k-lag-1 are complete, and knows exactly those.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from initmem.search.suggest import Values, objectives, suggest
+from initmem.study.plan import Arm, Block, Cell, Point, arms, blocks, cell, draws
+from initmem.study.spec import Study
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass
+class _Progress:
+    """One arm's draws so far; `told` has an entry for each complete draw."""
+
+    arm: Arm
+    points: list[Point] = field(default_factory=list)
+    told: dict[int, Values | None] = field(default_factory=dict)
+
+    def complete(self) -> int:
+        """How many draws from the first on are complete."""
+        return next(k for k in range(len(self.told) + 1) if k not in self.told)
+
+
+class Agenda:
+    """The blocks of a study in order. Not thread-safe.
+
+    rows_of: the rows of a cell, or None unless all its replicas are done; drawn: the points of
+    draws that left rows in an earlier run, by arm id and draw, so that they are never drawn anew.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        rows_of: Callable[[Cell], Rows | None],
+        drawn: dict[tuple[str, int], Point],
+    ) -> None:
+        self.study, self.rows_of, self.drawn = study, rows_of, drawn
+        self.arms = [_Progress(arm) for arm in arms(study)]
+        self.total = draws(study)
+        self.waiting: deque[Block] = deque()
+        self.live: dict[str, set[int]] = {}
+        self.incomplete: list[Cell] = []
+        self.last_cell: Rows = []
+
+    def next(self) -> Block | None:
+        """A block to train, or None where nothing can be issued (yet, or any more)."""
+        while not self.waiting and self._issue():
+            pass
+        return self.waiting.popleft() if self.waiting else None
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every block was handed out."""
+        return not self.waiting and all(len(p.points) == self.total for p in self.arms)
+
+    def finished(self, block: Block) -> None:
+        """A block ended, with or without its rows."""
+        left = self.live[block.cell.id]
+        left.discard(block.index)
+        if not left:
+            del self.live[block.cell.id]
+            self._close(block.cell)
+
+    def _issue(self) -> bool:
+        """Draw the next point that may be drawn: of the arm with the fewest draws. Says whether
+        there was one."""
+        lag = self.study.search.lag
+        ready = [
+            p for p in self.arms
+            if len(p.points) < self.total and len(p.points) <= p.complete() + lag
+        ]  # fmt: skip
+        if not ready:
+            return False
+        progress = min(ready, key=lambda p: len(p.points))
+        draw = len(progress.points)
+        known = max(0, draw - lag)
+        point = self.drawn.get((progress.arm.id, draw))
+        if point is None:
+            told = [(progress.points[k], progress.told[k]) for k in range(known)]
+            point = suggest(self.study, progress.arm, told, progress.points[known:])
+        progress.points.append(point)
+        issued = cell(self.study, progress.arm, draw, point)
+        if self.rows_of(issued) is not None:
+            self._close(issued)
+        else:
+            parts = blocks(self.study, issued)
+            self.live[issued.id] = {block.index for block in parts}
+            self.waiting.extend(parts)
+        return True
+
+    def _close(self, closed: Cell) -> None:
+        rows = self.rows_of(closed)
+        if rows is None:
+            self.incomplete.append(closed)
+        else:
+            self.last_cell = rows
+        values = None if rows is None else objectives(self.study, rows)
+        self.arms[closed.arm.index].told[closed.draw] = values

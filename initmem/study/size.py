@@ -1,0 +1,127 @@
+"""How large a recipe's network, checkpoint and record are, before anything is trained.
+
+`parameters` is exact and a test holds it against the networks; the two sizes in bytes are
+estimates, for asking whether a study fits on its disk.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from initmem.study.recipe import MLP, CifarResNet, Recipe, ResNet9, Transformer
+
+IMAGES = {
+    "digits": ((1, 8, 8), 10),
+    "fashion_mnist": ((1, 28, 28), 10),
+    "cifar10": ((3, 32, 32), 10),
+    "cifar100": ((3, 32, 32), 100),
+    "svhn": ((3, 32, 32), 10),
+}
+"""Shape of an input and number of classes."""
+
+SLOTS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adam": 2, "adamw": 2, "muon": 2}
+"""Numbers that an optimizer keeps for a parameter; Muon keeps one for the body's matrices."""
+
+CHECKPOINT_BYTES = 4096
+"""Generators, order of the data, step, curve."""
+TENSOR_BYTES = 270
+"""Name, padding and directory entry of a tensor in a checkpoint file."""
+RECORD_BYTES = 3072
+"""Recipe, versions, accuracies."""
+AUDIT_BYTES = 100
+"""A tensor's line in the audit of the initialization."""
+EVALUATION_BYTES = 5 * 20
+"""Five numbers of the training curve as text."""
+LABEL_BYTES = 0.6
+"""A predicted label, compressed and in base64."""
+
+Tensor = tuple[str, int]
+"""Part (stem, body, head, or vector for a norm or bias) and number of elements."""
+
+
+def parameters(recipe: Recipe) -> int:
+    """Parameters of the network that the recipe describes."""
+    return sum(elements for _, elements in tensors(recipe))
+
+
+def checkpoint_bytes(recipe: Recipe) -> int:
+    """Estimate of a checkpoint: float32 weights, best predictor and optimizer state."""
+    slots = SLOTS[recipe.optim.name]
+    muon = recipe.optim.name == "muon"
+    size = CHECKPOINT_BYTES
+    for part, elements in tensors(recipe):
+        copies = 2 + (1 if muon and part == "body" else slots)
+        size += copies * (4 * elements + TENSOR_BYTES)
+    return size
+
+
+def row_bytes(recipe: Recipe) -> int:
+    """Estimate of a replica's record: two test predictions, the curve, the audit."""
+    predictions = 2 * LABEL_BYTES * recipe.data.sizes()[2]
+    evaluations = math.ceil(recipe.total_steps / recipe.evaluation_interval)
+    audit = AUDIT_BYTES * sum(1 for _ in tensors(recipe))
+    return RECORD_BYTES + math.ceil(predictions) + EVALUATION_BYTES * evaluations + audit
+
+
+def tensors(recipe: Recipe) -> Iterator[Tensor]:
+    """The network's parameter tensors."""
+    model = recipe.model
+    if isinstance(model, Transformer):
+        assert recipe.data.name == "modular"
+        return _transformer(model, 3, recipe.data.p + 1, recipe.data.p)
+    shape, classes = IMAGES[recipe.data.name]
+    if isinstance(model, MLP):
+        return _mlp(model, math.prod(shape), classes)
+    if isinstance(model, ResNet9):
+        return _resnet(model, [2, 4, 8], 1, True, shape[0], classes)
+    depth = int(model.name.removeprefix("resnet"))
+    return _resnet(model, [1, 2, 4], (depth - 2) // 6, False, shape[0], classes)
+
+
+def _resnet(
+    model: ResNet9 | CifarResNet,
+    stages: list[int],
+    blocks: int,
+    projected: bool,
+    channels: int,
+    classes: int,
+) -> Iterator[Tensor]:
+    norm = range(0 if model.norm == "none" else 2)  # scale and shift
+    width = model.width
+    yield "stem", 9 * channels * width
+    yield from (("vector", width) for _ in norm)
+    for stage in stages:
+        for _ in range(blocks):
+            inputs, width = width, stage * model.width
+            for before in (inputs, width):
+                yield "body", 9 * before * width
+                yield from (("vector", width) for _ in norm)
+            if projected:
+                yield "body", inputs * width
+    yield "head", width * classes
+    yield "vector", classes
+
+
+def _mlp(model: MLP, inputs: int, classes: int) -> Iterator[Tensor]:
+    widths = [inputs, *[model.width] * model.depth, classes]
+    parts = ["stem", *["body"] * (model.depth - 1), "head"]
+    for part, before, after in zip(parts, widths, widths[1:], strict=True):
+        yield part, before * after
+        if model.bias:
+            yield "vector", after
+
+
+def _transformer(
+    model: Transformer, length: int, vocabulary: int, classes: int
+) -> Iterator[Tensor]:
+    width = model.width
+    norm = {"none": 0, "rms": 1, "layer": 2}[model.norm]
+    yield "stem", vocabulary * width
+    yield "stem", length * width
+    for _ in range(model.depth):
+        yield from (("vector", width) for _ in range(2 * norm))
+        for wide in (3, 1, 4, 4):
+            yield "body", wide * width * width
+    yield from (("vector", width) for _ in range(norm))
+    yield "head", width * classes

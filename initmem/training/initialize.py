@@ -1,0 +1,122 @@
+"""Init scale: a function on a built network that draws its weights anew and proves it.
+
+A tensor's standard deviation is the rule's, times `scale`, times the factor of its group. The
+noise depends on the seed and the tensor's name alone, so two scales differ in scale alone.
+Weights of layers are drawn; biases and affine parameters of norms stay as built, and are listed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from initmem.study.recipe import FixedRule, GammaRule
+from initmem.study.seeds import fold
+
+GROUPS = ("stem", "body", "head")
+SIGMAS = 6.0
+"""Standard errors that a measured std may be off: less than 1e-8 by chance, per tensor."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A weight tensor: the std that was asked for and the one that is there."""
+
+    tensor: str
+    group: str
+    count: int
+    asked_std: float
+    measured_std: float
+
+
+@dataclass(frozen=True)
+class Audit:
+    drawn: list[Drawn] = field(default_factory=list)
+    untouched: list[str] = field(default_factory=list)
+    """Parameters left as built."""
+
+
+def group_of(name: str) -> str:
+    """stem, body or head: the first word of a parameter's name."""
+    first = name.partition(".")[0]
+    return first if first in ("stem", "head") else "body"
+
+
+@torch.no_grad()
+def initialize(network: nn.Module, init: FixedRule | GammaRule, seed: int) -> Audit:
+    """Draw the weights of a network built under torch's defaults; returns the audit.
+
+    With rule torch and scale 1 nothing changes. A tensor that two layers share is drawn once,
+    as the first of them asks. Raises RuntimeError if a tensor's std is not the asked one within
+    sampling error: then something has undone the request.
+    """
+    audit = Audit()
+    done: set[int] = set()
+    for name, parameter, layer in _parameters(network):
+        if id(parameter) in done:
+            continue
+        done.add(id(parameter))
+        if layer is None:
+            audit.untouched.append(name)
+            continue
+        group = group_of(name)
+        factor = init.scale * getattr(init, group)
+        if isinstance(init, FixedRule) and init.rule == "torch":
+            parameter.mul_(factor)
+            asked = factor * torch_std(layer)
+        else:
+            asked = factor * rule_std(init, fan_in(layer), group)
+            noise = torch.empty(parameter.shape)  # on the CPU: the same on every device
+            noise.normal_(generator=torch.Generator().manual_seed(fold(seed, "init", name)))
+            parameter.copy_(noise.mul_(asked))
+        audit.drawn.append(_measure(name, group, parameter, asked))
+    return audit
+
+
+def rule_std(init: FixedRule | GammaRule, fan_in: int, group: str) -> float:
+    """Base standard deviation of a weight with `fan_in` inputs; kaiming is He et al. 2015 (arXiv
+    1502.01852) before a ReLU and without its factor 2 at the readout; gamma is fan_in^-gamma
+    (arXiv 2405.05409)."""
+    if isinstance(init, GammaRule):
+        return float(fan_in**-init.gamma)
+    gain = 2.0 if init.rule == "kaiming" and group != "head" else 1.0
+    return math.sqrt(gain / fan_in)
+
+
+def torch_std(layer: nn.Module) -> float:
+    """Standard deviation of torch's own default: U(-1, 1) / sqrt(fan_in), embeddings N(0, 1)."""
+    return 1.0 if isinstance(layer, nn.Embedding) else 1 / math.sqrt(3 * fan_in(layer))
+
+
+def fan_in(layer: Any) -> int:
+    """Inputs of one output unit; of an embedding, its width (arXiv 2501.08537)."""
+    if isinstance(layer, nn.Embedding):
+        return layer.embedding_dim
+    return int(layer.weight[0].numel())
+
+
+def _parameters(network: nn.Module) -> Iterator[tuple[str, Tensor, nn.Module | None]]:
+    """Name, parameter, and the layer if it is a weight to draw."""
+    for prefix, layer in network.named_modules():
+        for name, parameter in layer.named_parameters(recurse=False):
+            drawn = name == "weight" and isinstance(layer, nn.Linear | nn.Conv2d | nn.Embedding)
+            yield f"{prefix}.{name}".lstrip("."), parameter, layer if drawn else None
+
+
+def _measure(name: str, group: str, parameter: Tensor, asked: float) -> Drawn:
+    n = parameter.numel()
+    measured = float(parameter.double().square().mean().sqrt())  # the mean is known: 0
+    # n (measured / asked)^2 is chi-square with n degrees; bounds by Wilson and Hilferty (1931).
+    middle, width = 1 - 2 / (9 * n), SIGMAS * math.sqrt(2 / (9 * n))
+    low, high = max(middle - width, 0) ** 1.5, (middle + width) ** 1.5
+    if not low <= measured / asked <= high:
+        raise RuntimeError(
+            f"init.scale: {name} has std {measured:.4g}, asked {asked:.4g}: off by more than "
+            f"sampling error ({low:.4f} to {high:.4f} times)"
+        )
+    return Drawn(name, group, n, asked, measured)

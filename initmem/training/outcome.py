@@ -1,0 +1,124 @@
+"""What training a replica leaves: its two predictors, curve, norms and state."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from initmem.training.initialize import GROUPS, Audit, group_of
+
+INTERPOLATED = 99.5
+"""Train accuracy in percent from which a network counts as interpolating (arXiv 2605.29152)."""
+PLATEAU = 0.02
+"""Largest relative change of the train loss between the last two tenths of the budget."""
+
+
+@dataclass
+class Predictor:
+    """One network's accuracies (percent) and losses (nats) after `step` updates."""
+
+    step: int
+    train_accuracy: float
+    train_loss: float
+    validation_accuracy: float
+    validation_loss: float
+    test_accuracy: float | None = None
+    test_loss: float | None = None
+    test_predictions: bytes | None = None
+
+    def curve_point(self) -> dict[str, float]:
+        names = list(self.__dataclass_fields__)[:5]
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass
+class Outcome:
+    steps: int
+    total_steps: int
+    steps_per_epoch: int
+    losses_T: Tensor
+    """Mean batch loss of each step trained."""
+    curve: list[dict[str, float]]
+    selected: Predictor | None
+    final: Predictor | None
+    audit: Audit
+    norms: list[dict[str, Any]] = field(default_factory=list)
+    diverged_step: int | None = None
+
+    def tenths(self) -> tuple[float | None, float | None]:
+        """Mean batch loss of the last tenth of the budget but one, and of the last."""
+        total = self.total_steps
+        a, b = int(0.8 * total), int(0.9 * total)
+        if self.steps < total or not 0 < a < b < total:
+            return None, None
+        losses = self.losses_T.double()
+        return _finite(losses[a:b].mean().item()), _finite(losses[b:total].mean().item())
+
+    def interpolated_step(self) -> int | None:
+        reached = (p["step"] for p in self.curve if p["train_accuracy"] >= INTERPOLATED)
+        return next((int(step) for step in reached), None)
+
+    def state(self) -> str:
+        """interpolated, plateaued, undertrained or diverged."""
+        if self.diverged_step is not None:
+            return "diverged"
+        if self.interpolated_step() is not None:
+            return "interpolated"
+        before, last = self.tenths()
+        flat = before is not None and last is not None and abs(last - before) <= PLATEAU * before
+        return "plateaued" if flat else "undertrained"
+
+    def row(self) -> dict[str, Any]:
+        """The columns of a row that training fills."""
+        before, last = self.tenths()
+        step = self.interpolated_step()
+        finite = self.losses_T[self.losses_T.isfinite()]
+        row = {
+            "state": self.state(),
+            "steps": self.steps,
+            "total_steps": self.total_steps,
+            "interpolated_step": step,
+            "interpolated_epoch": step / self.steps_per_epoch if step else None,
+            "loss_tenth_before": before,
+            "loss_last_tenth": last,
+            "diverged_step": self.diverged_step,
+            "last_finite_loss": finite[-1].item() if len(finite) else None,
+            "curve": [{k: _finite(v) for k, v in p.items()} for p in self.curve],
+            "norms": [{k: _finite(v) for k, v in norm.items()} for norm in self.norms],
+            "audit": [asdict(drawn) for drawn in self.audit.drawn],
+            "untouched": self.audit.untouched,
+        }
+        for name, predictor in (("selected", self.selected), ("final", self.final)):
+            values = asdict(predictor) if predictor else {}
+            row |= {f"{name}.{key}": _finite(value) for key, value in values.items()}
+        return row
+
+
+def weight_norms(start: dict[str, Tensor], end: dict[str, Tensor]) -> list[dict[str, Any]]:
+    """Of the drawn weights, by group and for all: norms before and after training, distance
+    |end - start| / |start|, cosine of the angle between them."""
+    norms = []
+    for group in (*GROUPS, "all"):
+        names = [name for name in start if group in ("all", group_of(name))]
+        if not names:
+            continue
+        a = torch.cat([start[name].flatten() for name in names]).double()
+        b = torch.cat([end[name].flatten() for name in names]).double()
+        norms.append(
+            {
+                "group": group,
+                "initial": a.norm().item(),
+                "final": b.norm().item(),
+                "distance": ((b - a).norm() / a.norm()).item(),
+                "cosine": (a @ b / (a.norm() * b.norm())).item(),
+            }
+        )
+    return norms
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,110 @@
+"""A block of replicas, trained one after the other in this process: what a Tune trial does, and
+what `--local` does without Ray."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import time
+from collections.abc import Generator, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+import torch
+
+import initmem
+from initmem.data.load import load
+from initmem.records.rows import Row, complete
+from initmem.records.store import Store
+from initmem.study.plan import Block, Replica
+from initmem.study.recipe import flatten
+from initmem.study.spec import Study, UserError
+from initmem.training.loop import Checkpoints, Training, train
+
+Progress = dict[str, dict[str, float]]
+"""The label of a replica -> the newest point of its curve."""
+
+
+def train_block(study: Study, block: Block, store: Store, data: Path) -> Iterator[Progress]:
+    """Train the replicas that have no record yet, and leave one for each.
+
+    data: the folder of the data sets. Yields after every evaluation. An error of the program in
+    one replica becomes that replica's row, with state failed.
+    """
+    use_threads(study.resources.cpus)
+    for replica in block.replicas:
+        if store.done(replica) is None:
+            checkpoints = store.checkpoints_of(replica)
+            store.put((yield from train_replica(study, replica, data, checkpoints)))
+            checkpoints.remove()
+
+
+def use_threads(cpus: int) -> None:
+    """Fix what the bits of a result depend on, beside recipe and seed."""
+    torch.set_num_threads(cpus)
+    torch.set_flush_denormal(True)  # arithmetic on denormals is up to 30 times slower
+
+
+def device_of(study: Study) -> torch.device:
+    """cpu or cuda. Raises UserError where GPUs are asked for and there are none."""
+    asked = study.resources.device or ("cuda" if study.resources.gpus else "cpu")
+    there = torch.cuda.device_count()
+    if asked == "cuda" and not there:
+        field = "device: cuda" if study.resources.device else f"gpus: {study.resources.gpus:g}"
+        raise UserError(
+            f"{study.name}: resources: asks for {field}, but this machine has no GPU that torch "
+            f"can use; remove it or write device: auto, which takes what there is"
+        )
+    return torch.device("cuda" if asked != "cpu" and there else "cpu")
+
+
+def train_replica(
+    study: Study, replica: Replica, data: Path, checkpoints: Checkpoints
+) -> Generator[Progress, None, Row]:
+    """Train one network. The generator's value is its row."""
+    started, clock = datetime.now(UTC), time.perf_counter()
+    device = device_of(study)
+    row: Row = {
+        "study": study.name,
+        "arm": replica.arm,
+        "cell": replica.cell,
+        "draw": replica.draw,
+        "replica": replica.id,
+        "seed": replica.seed,
+        "memory_axis": study.memory_axis,
+        **flatten(replica.recipe),
+        "device": device.type if device.type == "cpu" else torch.cuda.get_device_name(device),
+        "threads": torch.get_num_threads(),
+        "version.initmem": initmem.__version__,
+        "version.torch": torch.__version__,
+        "version.python": platform.python_version(),
+        "run.host": socket.gethostname(),
+        "run.started": started.isoformat(timespec="seconds"),
+        "run.resumed": 0,
+    }
+    try:
+        dataset = load(replica.recipe.data, data).to(device)
+        training = Training(replica.recipe, replica.seed, dataset, device)
+        for point in train(training, checkpoints, study.resources.checkpoint_every):
+            yield {label(study, replica): point}
+        outcome = training.outcome()
+    except UserError:
+        raise
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        row |= {"state": "failed", "error": f"{type(error).__name__}: {first}"}
+        row["run.seconds"] = time.perf_counter() - clock
+    else:
+        row |= outcome.row()
+        row |= {
+            "parameters": sum(p.numel() for p in training.network.parameters()),
+            "data_hash": dataset.hash,
+            "run.seconds": training.seconds,
+            "run.resumed": training.resumed,
+        }
+    return complete(row)
+
+
+def label(study: Study, replica: Replica) -> str:
+    """Short name of a replica inside its block, for curves."""
+    value = flatten(replica.recipe)[study.memory_axis]
+    return f"{study.memory_axis.rpartition('.')[2]}_{value}_seed_{replica.seed}"

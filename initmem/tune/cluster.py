@@ -1,0 +1,83 @@
+"""Ray: start or join it, and let Tune place the blocks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from initmem.records.store import Store
+from initmem.search.agenda import Agenda
+from initmem.study.spec import Study
+from initmem.tune.watch import Watch
+
+QUIET = {
+    "RAY_AIR_NEW_OUTPUT": "0",  # Tune's boxes
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "disabled",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # 711 to 220 MB of the driver; we name our own
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a block without GPUs sees none
+    "OMP_WAIT_POLICY": "PASSIVE",  # spinning threads slow each other down on shared cores
+}
+
+
+def run_on_ray(
+    study: Study,
+    agenda: Agenda,
+    store: Store,
+    data: Path,
+    watch: Watch,
+    workers: int | None,
+    device: str,
+) -> None:
+    """Train the agenda's blocks as Tune trials on a Ray of this machine.
+
+    workers: blocks at once. Ray itself keeps nothing that is needed later.
+    """
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    import ray
+    from ray import tune
+    from ray.tune.logger import TBXLoggerCallback
+
+    from initmem.tune.searcher import AgendaSearcher, WatchCallback
+    from initmem.tune.trainable import BlockTrainable
+
+    resources = study.resources
+    gpus = (resources.gpus or 1.0) if device == "cuda" else 0.0
+    workers = workers or max(1, (os.cpu_count() or 1) // resources.cpus)
+    ray.init(
+        address="local",
+        num_cpus=workers * resources.cpus,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
+    try:
+        trainable = tune.with_resources(BlockTrainable, {"cpu": resources.cpus, "gpu": gpus})
+        tuner = tune.Tuner(
+            trainable,
+            param_space={"study": study.name},
+            tune_config=tune.TuneConfig(
+                search_alg=AgendaSearcher(agenda, store.folder, data),
+                num_samples=-1,
+                max_concurrent_trials=workers,
+                reuse_actors=True,
+                trial_name_creator=_name,
+                trial_dirname_creator=_name,
+            ),
+            run_config=tune.RunConfig(
+                name="tensorboard",
+                storage_path=str(store.folder),
+                failure_config=tune.FailureConfig(max_failures=3),
+                callbacks=[TBXLoggerCallback(), WatchCallback(watch, agenda)],
+                verbose=0,
+            ),
+        )
+        tuner.fit()
+    finally:
+        ray.shutdown()
+
+
+def _name(trial: object) -> str:
+    config = getattr(trial, "config", {})
+    return f"arm{config.get('arm')}-draw{config.get('draw')}-block{config.get('block')}"

@@ -1,0 +1,73 @@
+"""What a person sees while a study runs: one live line on a terminal, plain lines in a pipe."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+from initmem.memory import STATES, spread
+from initmem.records.store import Store
+
+EVERY_S = {True: 1.0, False: 30.0}
+"""Seconds between two lines, on a terminal and in a pipe."""
+
+
+class Watch:
+    """Counts records as they appear, whoever writes them."""
+
+    def __init__(self, store: Store, name: str, planned: int) -> None:
+        self.store, self.name, self.planned = store, name, planned
+        self.live = sys.stdout.isatty()
+        self.start = self.last = time.monotonic()
+        self.before = len(store.names())
+        self.width = 0
+
+    def tick(self, last_cell: list[dict[str, Any]]) -> None:
+        """Say where the study stands, if it is time to."""
+        now = time.monotonic()
+        if now - self.last < EVERY_S[self.live]:
+            return
+        self.last = now
+        self._write(self.line(last_cell, now - self.start))
+
+    def line(self, last_cell: list[dict[str, Any]], elapsed: float) -> str:
+        """elapsed: seconds since the start of this run."""
+        rows = self.store.rows()
+        done = len(rows)
+        parts = [f"{self.name}: {done}/{self.planned} replicas", counted(rows)]
+        if last_cell:
+            value = spread(last_cell)["memory"]
+            told = "not trained" if value is None else f"{value:.1f} points"
+            parts.append(f"memory of the last cell {told}")
+        fresh = done - self.before
+        if fresh and done < self.planned:
+            parts.append(f"{duration(elapsed / fresh * (self.planned - done))} left")
+        parts.append(str(self.store.folder))
+        return " | ".join(part for part in parts if part)
+
+    def end(self, last_cell: list[dict[str, Any]]) -> None:
+        self._write(self.line(last_cell, time.monotonic() - self.start))
+        if self.live:
+            print()
+
+    def _write(self, line: str) -> None:
+        if self.live:
+            print("\r" + line.ljust(self.width), end="", flush=True)
+            self.width = len(line)
+        else:
+            print(line, flush=True)
+
+
+def counted(rows: list[dict[str, Any]]) -> str:
+    """How many replicas are in each state, in words."""
+    states = Counter(row["state"] for row in rows)
+    return ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
+
+
+def duration(seconds: float) -> str:
+    minutes = int(seconds // 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import matplotlib
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -24,10 +22,10 @@ MARKERS = {"undertrained": "v", "diverged": "x", "failed": "+"}
 def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows -> the replicas, and the means of those that trained.
 
-    replicas: arm (label), cell, setting (what colours the line), field (its name: lr x L2, or
+    replicas: panel (label), cell, setting (what colours the line), field (its name: lr x L2, or
     draw where that does not vary), axis (the memory axis), value, place (of the value on the
     panel: itself if all are positive numbers, else its position), seed, state, accuracy.
-    means: arm, cell, setting, place, accuracy, seeds (in the mean).
+    means: panel, cell, setting, place, accuracy, seeds (in the mean).
     """
     values = run.study.axes[run.study.memory_axis]
     numeric = all(isinstance(v, int | float) and v > 0 for v in values)
@@ -35,7 +33,7 @@ def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     field = "lr_x_l2" if settings["lr_x_l2"].nunique() > 1 else "draw"
     replicas = pd.DataFrame(
         {
-            "arm": run.rows["arm"].map(run.arms),
+            "panel": run.rows["arm"].map(run.panels),
             "cell": run.rows["cell"],
             "setting": run.rows["cell"].map(settings[field]),
             "field": {"lr_x_l2": "lr x L2"}.get(field, field),
@@ -49,49 +47,43 @@ def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     places = {value: value if numeric else i for i, value in enumerate(values)}
     replicas["place"] = replicas["value"].map(places).astype("float64")
     trained = replicas[replicas["state"].isin(TRAINED)].dropna(subset=["accuracy"])
-    means = trained.groupby(["arm", "cell", "setting", "place"], sort=False)["accuracy"]
+    means = trained.groupby(["panel", "cell", "setting", "place"], sort=False)["accuracy"]
     return replicas, means.agg(["mean", "size"]).reset_index().rename(
         columns={"mean": "accuracy", "size": "seeds"}
     )
 
 
 def draw(replicas: pd.DataFrame, means: pd.DataFrame) -> Figure:
-    """What `table` gives -> a panel an arm: means as lines, replicas as dots, those out of the
-    means by their state; at the foot of the panel, how many left no accuracy."""
+    """What `table` gives -> means as lines, replicas as dots, those out of the means by their
+    state; at the foot of a panel, how many left no accuracy, or one below all lines."""
     with matplotlib.rc_context(style.RC):
         return _draw(replicas, means)
 
 
 def _draw(replicas: pd.DataFrame, means: pd.DataFrame) -> Figure:
-    arms = list(replicas["arm"].unique())
-    columns = min(2, len(arms))
-    rows = -(-len(arms) // columns)
-    lost = [s for s in MARKERS if (replicas["state"] == s).any()]
-    drawn = style.figure(7.6, (3.8 if columns == 1 else 3.0) * rows + 0.3 + 0.35 * bool(lost))
-    grid = drawn.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    labels = list(replicas["panel"].unique())
+    lost = [state for state in MARKERS if (replicas["state"] == state).any()]
+    drawn, panels = style.panels(labels, 3.2, 0.3)
     norm = _norm(replicas["setting"])
-    for panel, arm in zip(grid.flat, arms, strict=False):
-        _panel(panel, *(t[t["arm"] == arm] for t in (replicas, means)), norm)
-        panel.set_title(arm, loc="left", fontweight="bold")
-    _ticks(grid.flat[0], replicas)
-    low, high = replicas["accuracy"].min(), replicas["accuracy"].max()
-    spare = 0.06 * (high - low) or 1.0
-    gone = replicas["accuracy"].isna().any()
-    grid.flat[0].set_ylim(low - spare * (3 if gone else 1), high + spare)
-    for panel, arm in zip(grid.flat, arms, strict=False):
-        _gone(panel, replicas[(replicas["arm"] == arm) & replicas["accuracy"].isna()])
-    for panel in grid.flat[len(arms) :]:
-        panel.set_visible(False)
-    axis = replicas["axis"].iloc[0]
-    drawn.supxlabel(style.LONG.get(axis, axis), fontsize=9)
+    shown = replicas[replicas["state"].isin(TRAINED)]["accuracy"].dropna()
+    shown = shown if len(shown) else replicas["accuracy"].dropna()
+    low, high = shown.min(), shown.max()
+    step = 0.06 * (high - low) or 1.0
+    gone = replicas[~(replicas["accuracy"] >= low - step)]
+    foot = low - step * (1 + gone.groupby(["panel", "place"])["state"].nunique().max())
+    foot = foot - step / 2 if len(gone) else low - step
+    panels[0].set_ylim(foot, high + step)
+    _ticks(panels, replicas)
+    for panel, label in zip(panels, labels, strict=True):
+        kept = replicas.drop(gone.index)
+        _panel(panel, *(t[t["panel"] == label] for t in (kept, means)), norm)
+        if len(gone):
+            panel.axhline(low - step, color=style.PALE, lw=0.5, ls=(0, (4, 4)))
+            _foot(panel, gone[gone["panel"] == label], low - step, step)
+        panel.set_xlabel(style.LONG.get(axis := replicas["axis"].iloc[0], axis))
     drawn.supylabel("test accuracy (%)", fontsize=9)
     if norm:
-        label = replicas["field"].iloc[0]
-        bar = drawn.colorbar(ScalarMappable(norm, style.SETTING), ax=grid, label=label)
-        if isinstance(norm, LogNorm):
-            style.span(bar.ax.yaxis, norm.vmin, norm.vmax, True)  # type: ignore[arg-type]
-            bar.ax.set_ylim(norm.vmin, norm.vmax)
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        style.bar(drawn, panels, norm, replicas["field"].iloc[0])
     _legend(drawn, lost, bool(isinstance(norm, LogNorm) and (replicas["setting"] == 0).any()))
     return drawn
 
@@ -126,25 +118,31 @@ def _panel(panel: Axes, replicas: pd.DataFrame, means: pd.DataFrame, norm: Any) 
         panel.scatter(group["place"], group["accuracy"], marker=marker, zorder=3, **looks)
 
 
-def _gone(panel: Axes, replicas: pd.DataFrame) -> None:
-    """At the foot: a marker and a count for each value and state without an accuracy."""
-    bottom, top = panel.get_ylim()
-    counts = replicas.groupby(["place", "state"]).size()
-    for at, (_, group) in enumerate(counts.groupby("place")):
-        del at
-        for i, ((place, state), count) in enumerate(group.items()):  # type: ignore[misc]
-            y = bottom + (top - bottom) * (0.03 + 0.045 * i)
-            panel.scatter([place], [y], marker=MARKERS.get(state, "o"), s=30, c=style.INK)
-            panel.annotate(f" {count}", (place, y), xytext=(4, -3), textcoords="offset points")
+def _foot(panel: Axes, gone: pd.DataFrame, top: float, step: float) -> None:
+    """A marker and a count for each value of the memory axis and state, below `top`."""
+    for place, group in gone.groupby("place"):
+        for i, (state, count) in enumerate(group["state"].value_counts(sort=False).items()):
+            at = (place, top - (i + 0.75) * step)
+            looks: dict[str, Any] = {"marker": MARKERS.get(str(state), "o"), "s": 24, "lw": 1.1}
+            colour = {"fc": "none", "ec": style.INK} if state == "undertrained" else {}
+            panel.scatter(*at, **looks, **(colour or {"color": style.INK}))
+            panel.annotate(
+                str(count),
+                at,
+                xytext=(6, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=7.5,
+            )
 
 
-def _ticks(panel: Axes, replicas: pd.DataFrame) -> None:
+def _ticks(panels: list[Axes], replicas: pd.DataFrame) -> None:
     known = replicas.drop_duplicates("place").sort_values("place")
-    places, texts = list(known["place"]), [style.number(v) for v in known["value"]]
-    positive = bool(np.all(known["value"].map(type) != str)) and min(places) > 0
-    style.span(panel.xaxis, min(places), max(places), positive)
-    panel.xaxis.set_major_locator(style.FixedLocator(places))
-    panel.xaxis.set_major_formatter(style.FixedFormatter(texts))
+    places = list(known["place"])
+    style.span(panels[0].xaxis, places[0], places[-1], places[0] > 0)
+    for panel in panels:
+        panel.set_xticks(places, [style.number(value) for value in known["value"]])
+        panel.minorticks_off()
 
 
 def _legend(drawn: Figure, lost: list[str], unregularized: bool) -> None:
@@ -154,7 +152,7 @@ def _legend(drawn: Figure, lost: list[str], unregularized: bool) -> None:
     if unregularized:
         handles += [Line2D([], [], color=style.PALE, lw=1.4, label="lr x L2 = 0")]
     handles += [
-        Line2D([], [], marker=MARKERS[s], mfc="none", ms=5.5, label=f"{s}, in no mean", **ink)
+        Line2D([], [], marker=MARKERS[s], mfc="none", ms=5.5, label=f"{s} (in no mean)", **ink)
         for s in lost
     ]
     drawn.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8)

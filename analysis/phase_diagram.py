@@ -10,6 +10,7 @@ from typing import Any
 import matplotlib
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
@@ -18,7 +19,7 @@ from analysis import style
 from analysis.tables import LOST, Run
 
 NUMBERED = 48
-"""Cells an arm up to which a number fits into each mark."""
+"""Cells a panel up to which a number fits into each mark."""
 
 PANELS = {
     "memory": ("memory (percentage points)", style.MEMORY),
@@ -29,23 +30,30 @@ PANELS = {
 def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Cells -> the points, and the axes they stand on.
 
-    points, a line a cell: arm (label), x and y (its value on the first and second range, absent
-    where there is none), memory, mean, and a count for each of LOST. axes, a line for each of
-    the first two ranges: field, low, high, log.
+    points, a line a cell: panel (label), x and y (its value on the first and second axis, absent
+    where there is none), memory, mean, and a count for each of LOST. axes: `Run.axes`.
     """
-    ranges = list(run.study.ranges.items())[:2]
     points = run.cells[["memory", "mean", *LOST]].copy()
-    points.insert(0, "arm", run.cells["arm"].map(run.arms))
-    for column, (field, _) in zip("xy", ranges, strict=False):
+    points.insert(0, "panel", run.cells["arm"].map(run.panels))
+    axes = run.axes
+    for column, field in zip("xy", axes["field"], strict=False):
         points[column] = run.cells[field]
-    axes = [{"field": field, "low": r.low, "high": r.high, "log": r.log} for field, r in ranges]
-    return points, pd.DataFrame(axes, columns=["field", "low", "high", "log"])
+    return points, axes
 
 
 def draw(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
-    """What `table` gives -> an arm a row, memory on the left, accuracy on the right."""
+    """What `table` gives -> memory on the left, accuracy on the right; a row for each arm, or
+    for the arms that differ in drawn axes alone."""
+    points = points.copy()
+    for column, zero in zip("xy", axes["zero"], strict=False):
+        points[column] = points[column].where(points[column] != 0, zero).fillna(0.0)
     with matplotlib.rc_context(style.RC):
-        return (_arms, _one_range, _two_ranges)[len(axes)](points, axes)
+        return (_no_axis, _one_axis, _two_axes)[len(axes)](points, axes)
+
+
+def _span(axis: Axis, line: Any) -> None:
+    zero = None if pd.isna(line["zero"]) else line["zero"]
+    style.span(axis, line["low"], line["high"], line["log"], zero)
 
 
 def _norm(values: pd.Series, low: float | None = None) -> Normalize:
@@ -62,53 +70,53 @@ def _norms(points: pd.DataFrame) -> dict[str, Normalize]:
 
 
 def _rows(points: pd.DataFrame, height: float, **shared: Any) -> tuple[Figure, Any, list[str]]:
-    arms = list(points["arm"].unique())
+    labels = list(points["panel"].unique())
     bottom = 0.55 if points[list(LOST)].to_numpy().any() else 0.0
-    drawn = style.figure(7.6, height * len(arms) + 0.7 + bottom)
+    drawn = style.figure(7.6, height * len(labels) + 0.7 + bottom)
     drawn.get_layout_engine().set(w_pad=0.1, h_pad=0.08)  # type: ignore[union-attr, call-arg]
-    grid = drawn.subplots(len(arms), 2, squeeze=False, sharex=True, **shared)
-    for row, arm in zip(grid, arms, strict=True):
-        row[0].set_title(arm, loc="left", fontweight="bold")
+    grid = drawn.subplots(len(labels), 2, squeeze=False, sharex=True, **shared)
+    for row, label in zip(grid, labels, strict=True):
+        row[0].set_title(label, loc="left", fontweight="bold")
     style.state_legend(drawn, points)
-    return drawn, grid, arms
+    return drawn, grid, labels
 
 
-def _two_ranges(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
-    drawn, grid, arms = _rows(points, 3.3, sharey=True)
+def _two_axes(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
+    drawn, grid, labels = _rows(points, 3.3, sharey=True)
     norms = _norms(points)
     x, y = axes.to_dict("records")
-    for row, arm in zip(grid, arms, strict=True):
-        of_arm = points[points["arm"] == arm]
+    for row, label in zip(grid, labels, strict=True):
+        cells = points[points["panel"] == label]
         for panel, (column, (_, colours)) in zip(row, PANELS.items(), strict=True):
-            style.span(panel.xaxis, x["low"], x["high"], x["log"])
-            style.span(panel.yaxis, y["low"], y["high"], y["log"])
-            for line in of_arm.to_dict("records"):
+            _span(panel.xaxis, x)
+            _span(panel.yaxis, y)
+            for line in cells.to_dict("records"):
                 there = pd.notna(line["memory"])
                 colour = colours(norms[column](line[column])) if there else None
-                text = f"{line[column]:.1f}" if there and len(of_arm) <= NUMBERED else ""
+                text = f"{line[column]:.1f}" if there and len(cells) <= NUMBERED else ""
                 style.mark(panel, (line["x"], line["y"]), line, colour, text)
         row[0].set_ylabel(style.LONG.get(y["field"], y["field"]))
     for panel in grid[-1]:
         panel.set_xlabel(style.LONG.get(x["field"], x["field"]))
-    for i, (column, (label, colours)) in enumerate(PANELS.items()):
+    for i, (column, (name, colours)) in enumerate(PANELS.items()):
         bar = drawn.colorbar(
             ScalarMappable(norms[column], colours), ax=list(grid[:, i]), location="top",
-            fraction=0.06 / len(arms), aspect=28, pad=0.04 / len(arms), label=label,
+            fraction=0.06 / len(labels), aspect=28, pad=0.04 / len(labels), label=name,
         )  # fmt: skip
         bar.outline.set_visible(False)  # type: ignore[operator]
     return drawn
 
 
-def _one_range(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
-    drawn, grid, arms = _rows(points, 2.8)
+def _one_axis(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
+    drawn, grid, labels = _rows(points, 2.8)
     x, norms = axes.iloc[0], _norms(points)
-    for row, arm in zip(grid, arms, strict=True):
-        for panel, (column, (label, colours)) in zip(row, PANELS.items(), strict=True):
-            style.span(panel.xaxis, x["low"], x["high"], x["log"])
+    for row, label in zip(grid, labels, strict=True):
+        for panel, (column, (name, colours)) in zip(row, PANELS.items(), strict=True):
+            _span(panel.xaxis, x)
             style.span(panel.yaxis, norms[column].vmin, norms[column].vmax, False)
-            for line in points[points["arm"] == arm].to_dict("records"):
+            for line in points[points["panel"] == label].to_dict("records"):
                 _value_mark(panel, line["x"], line, column, colours(0.7))
-            panel.set_ylabel(label)
+            panel.set_ylabel(name)
     for panel in grid[-1]:
         panel.set_xlabel(style.LONG.get(x["field"], x["field"]))
     return drawn
@@ -121,21 +129,21 @@ def _value_mark(panel: Axes, x: float, line: Any, column: str, colour: Any) -> N
         style.mark(panel, (x, panel.get_ylim()[0]), line, None)
 
 
-def _arms(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
-    """No range: a line an arm, its value to the right of it."""
+def _no_axis(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
+    """Arms that no number tells apart: a line an arm, its value to the right of it."""
     bottom = 0.55 if points[list(LOST)].to_numpy().any() else 0.0
     drawn = style.figure(7.6, 0.32 * len(points) + 1.2 + bottom)
     panels = drawn.subplots(1, 2, sharey=True)
     norms = _norms(points)
-    for panel, (column, (label, colours)) in zip(panels, PANELS.items(), strict=True):
+    for panel, (column, (name, colours)) in zip(panels, PANELS.items(), strict=True):
         style.span(panel.xaxis, norms[column].vmin, norms[column].vmax, False)
         for place, line in enumerate(points.to_dict("records")):
             there = pd.notna(line["memory"])
             at = line[column] if there else panel.get_xlim()[0]
             style.mark(panel, (at, place), line, colours(0.7) if there else None)
-        panel.set_xlabel(label)
+        panel.set_xlabel(name)
         panel.grid(axis="y", color="#e6e6e6")
-    panels[0].set_yticks(range(len(points)), list(points["arm"]))
+    panels[0].set_yticks(range(len(points)), list(points["panel"]))
     panels[0].set_ylim(len(points) - 0.5, -0.5)
     style.state_legend(drawn, points)
     return drawn

@@ -6,7 +6,6 @@ from __future__ import annotations
 import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from scipy.stats import rankdata
@@ -22,22 +21,22 @@ RESAMPLES = 10_000
 def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Cells -> the points and the correlations; both empty where lr x L2 does not vary.
 
-    points, a line for each cell that has a memory: arm (label), lr_x_l2, lr, memory, and a count
-    for each of LOST. correlations, a line for each arm with MIN_CELLS or more such cells: arm,
+    points, a line for each cell that has a memory: panel (label), lr_x_l2, lr, memory, and a count
+    for each of LOST. correlations, a line for each panel with MIN_CELLS or more such cells: panel,
     correlation (Spearman), low and high (95%, bootstrap over cells), n (cells).
     """
     columns = ["lr_x_l2", "optim.lr", "memory", *LOST]
     points = run.cells.reindex(columns=columns).rename(columns={"optim.lr": "lr"})
-    points.insert(0, "arm", run.cells["arm"].map(run.arms))
+    points.insert(0, "panel", run.cells["arm"].map(run.panels))
     points = points.dropna(subset=["lr_x_l2", "memory"]).reset_index(drop=True)
     if points["lr_x_l2"].nunique() < 2:
         points = points.iloc[:0]
     found = []
-    for arm, group in points.groupby("arm", sort=False):
+    for panel, group in points.groupby("panel", sort=False):
         interval = correlation(group["lr_x_l2"].to_numpy(), group["memory"].to_numpy())
         if interval:
-            found.append([arm, *interval, len(group)])
-    return points, pd.DataFrame(found, columns=["arm", "correlation", "low", "high", "n"])
+            found.append([panel, *interval, len(group)])
+    return points, pd.DataFrame(found, columns=["panel", "correlation", "low", "high", "n"])
 
 
 def correlation(x_N: np.ndarray, y_N: np.ndarray) -> tuple[float, float, float] | None:
@@ -59,46 +58,39 @@ def _spearman(x_BN: np.ndarray, y_BN: np.ndarray) -> np.ndarray:
 
 
 def draw(points: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
-    """What `table` gives, if it has points -> a panel an arm."""
+    """What `table` gives, if it has points -> a panel each."""
     with matplotlib.rc_context(style.RC):
         return _draw(points, correlations)
 
 
 def _draw(points: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
-    arms = list(points["arm"].unique())
-    columns = min(2, len(arms))
-    rows = -(-len(arms) // columns)
-    drawn = style.figure(7.6, (3.4 if columns == 1 else 3.0) * rows + 0.3)
-    grid = drawn.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    labels = list(points["panel"].unique())
+    foot = 0.5 * bool(points[list(LOST)].to_numpy().any())
+    drawn, panels = style.panels(labels, 2.8, foot)
     positive = points.loc[points["lr_x_l2"] > 0, "lr_x_l2"]
     low, high = positive.min(), positive.max()
-    nothing = low / max(3.0, (high / low) ** 0.15)  # where no L2 stands on a log axis
-    zeros = (points["lr_x_l2"] == 0).any()
+    zero = low / max(3.0, (high / low) ** 0.2)  # where no L2 stands on a log axis
     lr = points["lr"]
     norm = LogNorm(lr.min(), lr.max()) if lr.nunique() > 1 else None
-    found = correlations.set_index("arm")
-    for panel, arm in zip(grid.flat, arms, strict=False):
-        style.span(panel.xaxis, low, high, True, nothing if zeros else None)
+    found = correlations.set_index("panel")
+    for panel, label in zip(panels, labels, strict=True):
+        style.span(panel.xaxis, low, high, True, zero if (points["lr_x_l2"] == 0).any() else None)
         style.span(panel.yaxis, 0.0, points["memory"].max(), False)
-        for line in points[points["arm"] == arm].to_dict("records"):
+        for line in points[points["panel"] == label].to_dict("records"):
             colour = style.SETTING(norm(line["lr"]) if norm else 0.7)
-            style.mark(panel, (line["lr_x_l2"] or nothing, line["memory"]), line, colour)
-        said = []
-        if arm in found.index:
-            c = found.loc[arm]
-            said = [
-                f"Spearman {c['correlation']:.2f} (95% {c['low']:.2f} to {c['high']:.2f}), "
-                f"n = {c['n']:.0f} cells"
-            ]
-        panel.set_title("\n".join([arm] * bool(arm) + said), loc="left", fontsize=8.5)
-    for panel in grid.flat[len(arms) :]:
-        panel.set_visible(False)
-    drawn.supxlabel("lr x L2", fontsize=9)
+            style.mark(panel, (line["lr_x_l2"] or zero, line["memory"]), line, colour)
+        if label in found.index:
+            said = sentence(found.loc[label])
+            panel.set_title("\n".join(filter(None, [label, said])), loc="left", fontsize=8.5)
+        panel.set_xlabel("lr x L2")
     drawn.supylabel("memory (percentage points)", fontsize=9)
     if norm:
-        bar = drawn.colorbar(ScalarMappable(norm, style.SETTING), ax=grid, label="learning rate")
-        style.span(bar.ax.yaxis, lr.min(), lr.max(), True)
-        bar.ax.set_ylim(lr.min(), lr.max())
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        style.bar(drawn, panels, norm, "learning rate")
     style.state_legend(drawn, points)
     return drawn
+
+
+def sentence(line: pd.Series) -> str:
+    """A line of the correlations in words."""
+    interval = f"95% {line['low']:.2f} to {line['high']:.2f}"
+    return f"rank correlation {line['correlation']:.2f} ({interval}), n = {line['n']:.0f} cells"

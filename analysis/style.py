@@ -16,7 +16,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import Colormap, ListedColormap
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Colormap, ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
@@ -83,9 +84,38 @@ def figure(width: float, height: float) -> Figure:
     return made
 
 
+def panels(labels: list[str], height: float, foot: float) -> tuple[Figure, list[Axes]]:
+    """A panel a label, two a row, on the same axes; `foot` is the room for a legend."""
+    columns = min(2, len(labels))
+    rows = -(-len(labels) // columns)
+    drawn = figure(7.6, (height if columns > 1 else height + 0.6) * rows + 0.3 + foot)
+    grid = drawn.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    for i, panel in enumerate(grid.flat):
+        panel.set_visible(i < len(labels))
+        panel.tick_params(labelbottom=i + columns >= len(labels))
+    for panel, label in zip(grid.flat, labels, strict=False):
+        panel.set_title(label, loc="left", fontweight="bold")
+    return drawn, list(grid.flat[: len(labels)])
+
+
+def bar(drawn: Figure, axes: list[Axes], norm: Normalize, label: str) -> None:
+    """The colours of SETTING, to the right of the panels."""
+    rows = -(-len(axes) // 2)
+    made = drawn.colorbar(
+        ScalarMappable(norm, SETTING), ax=axes, label=label, aspect=24 * rows, pad=0.02
+    )
+    if isinstance(norm, LogNorm):
+        span(made.ax.yaxis, float(norm.vmin or 0), float(norm.vmax or 0), True)
+        made.ax.set_ylim(norm.vmin, norm.vmax)
+    made.outline.set_visible(False)  # type: ignore[operator]
+
+
 def encoded(drawn: Figure) -> dict[str, bytes]:
     """Suffix -> the file: png and pdf, the same bytes for the same figure."""
-    metadata: dict[str, dict[str, Any]] = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
+    metadata: dict[str, dict[str, Any]] = {
+        "png": {"Software": None},
+        "pdf": {"CreationDate": None},
+    }
     files = {}
     for suffix, more in metadata.items():
         stream = io.BytesIO()
@@ -97,12 +127,12 @@ def encoded(drawn: Figure) -> dict[str, bytes]:
 def mark(axes: Axes, at: tuple[float, float], line: Any, colour: Any, text: str = "") -> None:
     """One cell: a disc in its colour with its number inside, open if it has none; a hatched rim
     (the whole disc, if open) says that replicas of it are lost. `line` has a count for each of
-    HATCHES. The size is in points: 20, or 12 without a number."""
-    size = 20 if text else 12
+    HATCHES. Its size is in points: 20, or 11 without a number."""
+    size = 20 if text else 11
     lost = "".join(hatch * DENSITY for state, hatch in HATCHES.items() if line[state])
     place: dict[str, Any] = {"zorder": 3, "clip_on": False, "linewidths": 0.7, "edgecolors": INK}
     if lost or colour is None:
-        outer = size + 11 if colour is not None else max(size, 16)
+        outer = max(size + 9, 18) if colour is not None else 15
         axes.scatter(*at, s=outer**2, facecolors="white", hatch=lost or None, **place)
     if colour is not None:
         axes.scatter(*at, s=size**2, color=colour, **place | {"edgecolors": "white"})

@@ -29,7 +29,7 @@ class Run:
     rows: pd.DataFrame
     """A line a replica (columns: `initmem.records.rows.SCHEMA`)."""
     cells: pd.DataFrame
-    """A line a cell, by arm and draw: `cells`."""
+    """A line a cell: `cells`. Both are in the order of the study's arms, then by draw."""
     planned: int
     """Replicas that the study asks for."""
     others: int
@@ -40,6 +40,32 @@ class Run:
         """Id -> label of every planned arm; the label is empty where there is one arm."""
         return {arm.id: listed(arm.values) for arm in plan.arms(self.study)}
 
+    @property
+    def axes(self) -> pd.DataFrame:
+        """The at most two fields that cells are drawn on: the first ranges, or, in a study
+        without ranges, the first axes that list several numbers. Columns: field, low, high, log,
+        and zero: where on a log axis a listed 0 stands (below low), or nan."""
+        lines = [[field, r.low, r.high, r.log, np.nan] for field, r in self.study.ranges.items()]
+        for field, values in self.study.axes.items() if not lines else ():
+            numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+            if field == self.study.memory_axis or len(numbers) < max(2, len(values)):
+                continue
+            low, high = min(v for v in numbers if v != 0), max(numbers)
+            log = low > 0 and high >= 10 * low
+            zero = low / (high / low) ** 0.3 if log and 0 in numbers else np.nan
+            lines.append([field, low if log else min(numbers), high, log, zero])
+        return pd.DataFrame(lines[:2], columns=["field", "low", "high", "log", "zero"])
+
+    @property
+    def panels(self) -> dict[str, str]:
+        """Id of an arm -> label of the panel that its cells are drawn in: what tells the arm
+        from others, but for the fields that are drawn as `axes`."""
+        drawn = set(self.axes["field"])
+        return {
+            arm.id: listed({f: v for f, v in arm.values.items() if f not in drawn})
+            for arm in plan.arms(self.study)
+        }
+
 
 def read(folder: str | Path) -> Run:
     """Raises UserError where there is no run, no row, or no test accuracy in any row."""
@@ -49,19 +75,21 @@ def read(folder: str | Path) -> Run:
     arms = [arm.id for arm in plan.arms(study)]
     values, draws = study.axes[study.memory_axis], plan.draws(study)
     asked = found["arm"].isin(arms) & (found["draw"] < draws) & (found["seed"] < study.seeds)
-    rows = found[asked & found[study.memory_axis].isin(values)].reset_index(drop=True)
+    rows = found[asked & found[study.memory_axis].isin(values)]
     if rows.empty:
         raise UserError(f"{folder}: report: the run has no rows yet")
     if rows[MEASURE].isna().all():
         states = listed(rows["state"].value_counts().to_dict())
         raise UserError(f"{folder}: report: no row has a test accuracy to draw ({states})")
+    order = {arm: index for index, arm in enumerate(arms)}
+    rows = rows.sort_values("arm", key=lambda c: c.map(order), kind="stable", ignore_index=True)
     planned = len(arms) * draws * len(values) * study.seeds
     return Run(study, rows, cells(rows, study), planned, len(found) - len(rows))
 
 
 def cells(rows: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """`initmem.memory.memory(rows)`, arms in the order of the study, and two columns more:
-    lr_x_l2 (optim.lr * optim.l2, where a cell has both) and missing (replicas without a row).
+    """`initmem.memory.memory(rows)` and two columns more: lr_x_l2 (optim.lr * optim.l2, where a
+    cell has both) and missing (replicas without a row).
 
     A cell that has not been trained at every value of the memory axis yet gets no memory: the
     spread over fewer values is smaller for that alone.
@@ -73,10 +101,7 @@ def cells(rows: pd.DataFrame, study: Study) -> pd.DataFrame:
     table["missing"] = values * study.seeds - table[list(STATES)].sum(axis=1)
     if {"optim.lr", "optim.l2"} <= set(table):
         table["lr_x_l2"] = table["optim.lr"] * table["optim.l2"]
-    order = {arm.id: arm.index for arm in plan.arms(study)}
-    return table.sort_values(
-        ["arm", "draw"], key=lambda c: c.map(order) if c.name == "arm" else c, ignore_index=True
-    )
+    return table
 
 
 def states(run: Run) -> pd.DataFrame:

@@ -52,9 +52,7 @@ class Block(nn.Module):
         # Subsampling first is the strided 1x1 convolution, at half its time on a CPU.
         self.shortcut: nn.Module = Subsample(stride, 0 if projected else outputs - inputs)
         if projected:
-            self.shortcut = nn.Sequential(
-                self.shortcut, nn.Conv2d(inputs, outputs, 1, bias=False)
-            )
+            self.shortcut = nn.Sequential(self.shortcut, nn.Conv2d(inputs, outputs, 1, bias=False))
 
     def forward(self, x_BCHW: Tensor) -> Tensor:
         x_BCHW = self.pool(x_BCHW)

@@ -41,8 +41,10 @@ class Block(nn.Module):
 
     def attend(self, x_BLD: Tensor) -> Tensor:
         B, L, D = x_BLD.shape
-        qkv_3BHLK = self.qkv(x_BLD).view(B, L, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        y_BHLK = F.scaled_dot_product_attention(*qkv_3BHLK, is_causal=True)
+        q_BHLK, k_BHLK, v_BHLK = (
+            self.qkv(x_BLD).view(B, L, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        )
+        y_BHLK = F.scaled_dot_product_attention(q_BHLK, k_BHLK, v_BHLK, is_causal=True)
         return self.out(y_BHLK.transpose(1, 2).reshape(B, L, D))
 
     def forward(self, x_BLD: Tensor) -> Tensor:
@@ -51,9 +53,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    def __init__(
-        self, vocabulary: int, length: int, classes: int, fields: dict[str, Any]
-    ) -> None:
+    def __init__(self, vocabulary: int, length: int, classes: int, fields: dict[str, Any]) -> None:
         super().__init__()
         width, norm = fields["width"], fields["norm"]
         self.stem = Embeddings(vocabulary, length, width)

@@ -15,6 +15,8 @@ import hashlib
 import os
 import shutil
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -198,3 +200,9 @@ def rows(run: str | Path) -> pd.DataFrame:
     store = Store(run)
     store.open()
     return store.frame()
+
+
+def counted(rows: Iterable[Row]) -> str:
+    """How many replicas are in each state, in words."""
+    states = Counter(row["state"] for row in rows)
+    return ", ".join(f"{number} {state}" for state, number in sorted(states.items()))

@@ -1,6 +1,8 @@
-"""What separates two studies: does what is done still mean the same?"""
+"""What separates two studies: do finished rows still mean the same?"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from initmem.study.spec import Study
 
@@ -10,30 +12,27 @@ def conflicts(old: Study, new: Study) -> list[str]:
 
     More draws, seeds and axis values, another question and other resources only add.
     """
-    pairs = {
-        **{f"recipe.{k}": (old.recipe.get(k), new.recipe.get(k)) for k in _both(old.recipe, new.recipe)},
-        **{f"axes.{k}": (old.axes.get(k), new.axes.get(k)) for k in _both(old.axes, new.axes)},
-        **{f"ranges.{k}": (old.ranges.get(k), new.ranges.get(k)) for k in _both(old.ranges, new.ranges)},
-        "memory_axis": (old.memory_axis, new.memory_axis),
-    }  # fmt: skip
-    for name in ("sampler", "lag", "objective", "seed"):
-        pairs[f"search.{name}"] = (getattr(old.search, name), getattr(new.search, name))
-    changed = {
-        field: (before, after)
-        for field, (before, after) in pairs.items()
-        if before != after and not _adds(field, before, after)
-    }
-    return [f"{field}: {_say(a)} -> {_say(b)}" for field, (a, b) in changed.items()]
+    before, after = _meaning(old), _meaning(new)
+    return [
+        f"{field}: {_say(before.get(field))} -> {_say(after.get(field))}"
+        for field in dict.fromkeys([*before, *after])
+        if before.get(field) != after.get(field)
+        and not _adds(field, before.get(field), after.get(field))
+    ]
 
 
-def _both(a: dict[str, object], b: dict[str, object]) -> list[str]:
-    return list(dict.fromkeys([*a, *b]))
+def _meaning(study: Study) -> dict[str, Any]:
+    fields: dict[str, Any] = {"memory_axis": study.memory_axis}
+    for group in ("recipe", "axes", "ranges"):
+        fields |= {f"{group}.{name}": value for name, value in getattr(study, group).items()}
+    search = study.search.model_dump(exclude={"draws"})
+    return fields | {f"search.{name}": value for name, value in search.items()}
 
 
-def _adds(field: str, before: object, after: object) -> bool:
-    lists = isinstance(before, list) and isinstance(after, list)
-    return field.startswith("axes.") and lists and all(v in after for v in before)
+def _adds(field: str, before: Any, after: Any) -> bool:
+    listed = field.startswith("axes.") and before is not None and after is not None
+    return listed and all(value in after for value in before)
 
 
-def _say(value: object) -> str:
+def _say(value: Any) -> str:
     return "absent" if value is None else str(value)

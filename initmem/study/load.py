@@ -82,7 +82,7 @@ def _check_fields(study: dict[str, Any], where: Where) -> list[Problem]:
     options, faults = _options(study, where)
     for field, values in lists.items():
         faults += _repeated(field, values, where)
-    base = {field: values[0] for field, values in options.items()}
+    base = {field: values[0] for field, values in options.items() if values}
     faults += _check_recipe(base, options, where)
     for field, values in options.items():
         for value in values[1:]:
@@ -98,6 +98,7 @@ def _check_fields(study: dict[str, Any], where: Where) -> list[Problem]:
 def _options(study: dict[str, Any], where: Where) -> tuple[dict[str, list[Option]], list[Problem]]:
     """The values that each field takes in the study, as far as the field is known."""
     options: dict[str, list[Option]] = {}
+    given: dict[str, tuple[str, str]] = {}
     faults: list[Problem] = []
     types = recipes.field_types()
     for group in ("recipe", "axes", "ranges"):
@@ -106,13 +107,13 @@ def _options(study: dict[str, Any], where: Where) -> tuple[dict[str, list[Option
             if field not in types:
                 faults.append(Problem(where[at], field, unknown_field(field)))
                 continue
-            if field in options:
-                first = options[field][0][1][:2]
-                text = f"already given under {first[0]} ({where[first]})"
+            if field in given:
+                text = f"already given under {given[field][0]} ({where[given[field]]})"
                 faults.append(Problem(where[at], field, text))
                 continue
+            given[field] = at
             options[field] = [(value, at)]
-            if group == "axes" and isinstance(value, list) and value:
+            if group == "axes" and isinstance(value, list):
                 options[field] = [(v, (*at, i)) for i, v in enumerate(value)]
             if group == "ranges":
                 if recipes.base_type(types[field]) is not float:
@@ -187,7 +188,8 @@ def _repeated(field: str, values: list[Any], where: Where) -> list[Problem]:
     for i, value in enumerate(values):
         if isinstance(value, dict | list):  # no field takes one
             continue
-        if value in seen:
+        key = (isinstance(value, bool), value)  # true is not 1
+        if key in seen:
             faults.append(Problem(where["axes", field, i], field, f"lists {show(value)} twice"))
-        seen.add(value)
+        seen.add(key)
     return faults

@@ -71,6 +71,8 @@ def _words(error: ErrorDetails, field: str) -> str:
     context: dict[str, Any] = error.get("ctx", {})
     if kind == "rule":
         return str(context["text"])
+    if kind == "too_short":
+        return "must list at least one value"
     if kind == "missing" or kind == "union_tag_not_found":
         allowed = [] if kind == "missing" else list(recipes.variants(field.partition(".")[0]))
         return "required" + (", one of: " + ", ".join(allowed) if allowed else "")
@@ -98,18 +100,24 @@ def _words(error: ErrorDetails, field: str) -> str:
 
 def unknown_field(field: str) -> str:
     names = list(recipes.field_types())
+    section, _, rest = field.partition(".")
+    same = [name.removeprefix(f"{section}.") for name in names if name.startswith(f"{section}.")]
+    if same:
+        close = did_you_mean(rest, same, f"{section}.")
+        return f"unknown field, allowed in {section}: {', '.join(same)}{close}"
     ends = [name for name in names if name.endswith(f".{field}")]  # lr for optim.lr
     close = did_you_mean(ends[0] if ends else field, names)
-    section = field.partition(".")[0]
-    same = [name for name in names if name.partition(".")[0] == section]
-    return f"unknown field, allowed: {', '.join(same or recipes.Recipe.model_fields)}{close}"
+    return f"unknown field, allowed: {', '.join(recipes.Recipe.model_fields)}{close}"
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
     close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f"; did you mean {prefix + close[0]!r}?" if close else ""
 
 
 def show(value: Any) -> str:
+    """A value as a study file would have it, cut to what fits on a line."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
     text = repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= 60 else text[:57] + "..."

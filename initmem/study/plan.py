@@ -126,6 +126,11 @@ def draws(study: Study) -> int:
     return study.search.draws or math.prod(r.points or 1 for r in study.ranges.values())
 
 
+def count(study: Study) -> int:
+    """Replicas of a study."""
+    return len(arms(study)) * draws(study) * len(study.axes[study.memory_axis]) * study.seeds
+
+
 def cell(study: Study, arm: Arm, draw: int, point: Point) -> Cell:
     """The networks of an arm at one point, by memory-axis value, then seed."""
     name = digest([arm.id, point])

@@ -88,9 +88,7 @@ def _compose(encoded: bytes, source: str) -> yaml.Node | None:
         problem = f"{error.context}, {error.problem}" if error.context else f"{error.problem}"
         last = len(text.splitlines())  # the end of the text has a mark on the line after it
         raise _fault(source, min(mark.line + 1, last) if mark else 1, problem) from None
-    except (
-        ValueError
-    ):  # from PyYAML, at an escape such as "\Uffffffff" or a version of many digits
+    except (ValueError, OverflowError):  # PyYAML at "\Uffffffff", a version of many digits
         raise _fault(source, loader.line + 1, "a number or escape that is out of range") from None
 
 

@@ -17,7 +17,5 @@ def pack(state: dict[str, Any]) -> bytes:
 
 def unpack(content: bytes, device: torch.device) -> dict[str, Any]:
     """The reverse of `pack`. Code in place of a state is refused, not run."""
-    state: dict[str, Any] = torch.load(
-        io.BytesIO(content), map_location=device, weights_only=True
-    )
+    state: dict[str, Any] = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
     return state

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from initmem.data.dataset import Dataset, Split, augment, order
 from initmem.models import build
@@ -45,7 +45,7 @@ class Training:
             network = build(recipe.model, data.shape, data.classes, data.vocabulary)
         self.audit = initialize(network, recipe.init, seed)
         self.format = torch.channels_last if data.kind == "image" else torch.contiguous_format
-        self.network = network.to(device, memory_format=self.format)
+        self.network = network.to(device).to(memory_format=self.format)
         self.start = {d.tensor: self._weight(d.tensor).clone() for d in self.audit.drawn}
         self.stepper = Stepper(recipe.optim, self.network, recipe.total_steps)
         self.step, self.finite = 0, True
@@ -112,7 +112,9 @@ class Training:
         loss = torch.zeros((), dtype=torch.float64, device=self.device)
         predicted = []
         pairs = zip(
-            split.inputs.split(EVALUATION_BATCH), split.targets.split(EVALUATION_BATCH), strict=True
+            split.inputs.split(EVALUATION_BATCH),
+            split.targets.split(EVALUATION_BATCH),
+            strict=True,
         )
         for inputs, targets_B in pairs:
             logits_BC = self._forward(inputs)
@@ -165,7 +167,9 @@ class Training:
     def _tested(self, point: dict[str, Any]) -> Predictor:
         accuracy, loss, predicted_N = self.measure(self.data.test)
         predictions = bytes(predicted_N.to(torch.uint8).cpu().numpy())
-        return Predictor(**point, test_accuracy=accuracy, test_loss=loss, test_predictions=predictions)
+        return Predictor(
+            **point, test_accuracy=accuracy, test_loss=loss, test_predictions=predictions
+        )
 
 
 def train(

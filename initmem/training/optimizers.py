@@ -34,7 +34,7 @@ class Stepper:
 
     def __init__(self, optim: Any, network: nn.Module, total: int) -> None:
         self.optim, self.total = optim, total
-        self.parameters = list(network.parameters())
+        self.parameters: list[Tensor] = list(network.parameters())
         self.kernels = _Kernels([])
         self.optimizers = self._build(network)
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+
 import torch
 
 import initmem

@@ -19,6 +19,9 @@ QUIET = {
     "OMP_WAIT_POLICY": "PASSIVE",  # spinning threads slow each other down on shared cores
 }
 
+RETRIES = 3
+"""Times a block is given to another worker after its own was lost."""
+
 
 def run_on_ray(
     study: Study,
@@ -68,7 +71,7 @@ def run_on_ray(
             run_config=tune.RunConfig(
                 name="tensorboard",
                 storage_path=str(store.folder),
-                failure_config=tune.FailureConfig(max_failures=3),
+                failure_config=tune.FailureConfig(max_failures=RETRIES),
                 callbacks=[TBXLoggerCallback(), WatchCallback(watch, agenda)],
                 verbose=0,
             ),

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
-import socket
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from initmem.data.load import check
 from initmem.memory import STATES
 from initmem.records.store import Store
 from initmem.search.agenda import Agenda
 from initmem.study.compare import conflicts
-from initmem.study.plan import Point, arms, draws, resolve
+from initmem.study.plan import Point, arms, count, resolve
 from initmem.study.spec import Study, UserError
 from initmem.tune.block import device_of, train_block
+from initmem.tune.owner import owning
 from initmem.tune.watch import Watch
-
-RETRIES = 3
-"""Times a block is put on another worker after its own was lost."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +63,7 @@ def run(
         for section in _data_sections(study):
             check(section, data)
         store.create(study)
-        with _owner(store):
+        with owning(store.folder):
             watch = Watch(store, study.name, planned)
             agenda.waiting.appendleft(first)
             if local:
@@ -90,47 +82,6 @@ def run(
         states={state: states[state] for state in STATES if states[state]},
         seconds=time.monotonic() - clock,
     )
-
-
-def count(study: Study) -> int:
-    """Replicas of a study."""
-    axis = len(study.axes[study.memory_axis])
-    return len(arms(study)) * draws(study) * axis * study.seeds
-
-
-def is_running(store: Store) -> dict[str, Any] | None:
-    """Host, pid and start of the driver that runs this folder, or None."""
-    try:
-        with open(store.folder / "owner.json", "rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                owner: dict[str, Any] = json.loads(file.read() or b"{}")
-                return owner
-    except FileNotFoundError:
-        pass
-    return None
-
-
-@contextmanager
-def _owner(store: Store) -> Iterator[None]:
-    """One driver a folder: the kernel frees the lock when its process ends, however it ends."""
-    with open(store.folder / "owner.json", "a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = is_running(store) or {}
-            who = ", ".join(f"{key} {value}" for key, value in owner.items())
-            raise UserError(f"{store.folder}: run: another driver runs it ({who})") from None
-        _sign(file)
-        yield
-
-
-def _sign(file: IO[str]) -> None:
-    file.truncate(0)
-    start = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-    json.dump({"host": socket.gethostname(), "pid": os.getpid(), "since": start}, file)
-    file.flush()
 
 
 def _run_local(study: Study, agenda: Agenda, store: Store, data: Path, watch: Watch) -> None:

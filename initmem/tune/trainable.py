@@ -41,9 +41,7 @@ class BlockTrainable(tune.Trainable):
         study: Study = store.open()
         whole = cell(study, arms(study)[config["arm"]], config["draw"], config[POINT])
         block = blocks(study, whole)[config["block"]]
-        self.progress: Iterator[Progress] = train_block(
-            study, block, store, Path(config["data"])
-        )
+        self.progress: Iterator[Progress] = train_block(study, block, store, Path(config["data"]))
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.setup(new_config)

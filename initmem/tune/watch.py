@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
 from typing import Any
 
-from initmem.memory import STATES, spread
-from initmem.records.store import Store
+from initmem.memory import spread
+from initmem.records.store import Store, counted
 
 EVERY_S = {True: 1.0, False: 30.0}
 """Seconds between two lines, on a terminal and in a pipe."""
@@ -58,12 +57,6 @@ class Watch:
             self.width = len(line)
         else:
             print(line, flush=True)
-
-
-def counted(rows: list[dict[str, Any]]) -> str:
-    """How many replicas are in each state, in words."""
-    states = Counter(row["state"] for row in rows)
-    return ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
 
 
 def duration(seconds: float) -> str:

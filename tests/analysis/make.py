@@ -125,7 +125,11 @@ def lost(state: str) -> dict[str, Any]:
         return {"state": state, "selected.test_accuracy": 61.0, "final.test_accuracy": 60.0}
     none = {f"{p}.{m}": None for p in ("selected", "final") for m in ("test_accuracy",)}
     none["selected.validation_accuracy"] = None
-    return {"state": state, **none, "error": "RuntimeError: out of <memory>"[: state == "failed" and 99]}
+    return {
+        "state": state,
+        **none,
+        "error": "RuntimeError: out of <memory>"[: state == "failed" and 99],
+    }
 
 
 def some_lost(replica: plan.Replica) -> dict[str, Any]:

@@ -1,0 +1,244 @@
+"""The command line: validate, plan, run, status, export, rerun, fetch.
+
+ray and torch are imported by the verbs that train, so that all others answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from initmem.study.load import load
+from initmem.study.plan import Arm, arms, blocks, cell, count, draws
+from initmem.study.size import checkpoint_bytes, parameters, row_bytes
+from initmem.study.spec import Study, UserError
+
+SET = click.option(
+    "--set", "overrides", multiple=True, metavar="FIELD=VALUE",
+    help="Replace a field of the study, for example --set optim.epochs=3. Repeatable.",
+)  # fmt: skip
+DATA = click.option(
+    "--data", default="data", envvar="INITMEM_DATA", show_default=True, metavar="FOLDER",
+    help="Where the data sets lie (or INITMEM_DATA).",
+)  # fmt: skip
+
+
+class _Verbs(click.Group):
+    """What a user can mend is said in its own words, without a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UserError as error:
+            click.echo(str(error), err=True)
+            sys.exit(2)
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="initmem")
+def main() -> None:
+    """How much of a network's random initialization survives training.
+
+    Example: initmem run studies/digits.yaml
+    """
+
+
+@main.command()
+@click.argument("studies", nargs=-1, required=True, metavar="STUDY...")
+def validate(studies: Sequence[str]) -> None:
+    """Check study files; every fault is one line `file:line: field: what is wrong`.
+
+    Example: initmem validate studies/*.yaml
+    """
+    faults = []
+    for path in studies:
+        try:
+            study = load(path)
+        except UserError as error:
+            faults.append(str(error))
+        else:
+            click.echo(f"{path}: {_size(study)}")
+    if faults:
+        raise UserError("\n".join(faults))
+
+
+@main.command()
+@click.argument("study", metavar="STUDY")
+@SET
+def plan(study: str, overrides: Sequence[str]) -> None:
+    """Say what a study would train, and how large it would get; starts nothing.
+
+    Example: initmem plan studies/digits.yaml --set search.draws=64
+    """
+    checked = load(study, overrides)
+    click.echo(f"{checked.name}: {_size(checked)}")
+    for arm in arms(checked):
+        named = ", ".join(f"{field} {value}" for field, value in arm.values.items())
+        click.echo(f"arm {arm.index} {arm.id}: {named or 'the whole study'}")
+    for field, values in checked.axes.items():
+        memory = " (memory axis)" if field == checked.memory_axis else ""
+        click.echo(f"axis {field}: {', '.join(map(str, values))}{memory}")
+    for field, r in checked.ranges.items():
+        how = f"{r.points} points" if r.points else "searched"
+        click.echo(f"range {field}: {r.low:g} to {r.high:g}{', log' if r.log else ''}, {how}")
+    click.echo(_cost(checked))
+
+
+def _size(study: Study) -> str:
+    cells = len(arms(study)) * draws(study)
+    sample = _sample(study, arms(study)[0])
+    trials = cells * len(blocks(study, sample))
+    return (
+        f"{_many(len(arms(study)), 'arm')}, {_many(cells, 'cell')}, "
+        f"{_many(count(study), 'replica')}, {_many(trials, 'block')}"
+    )
+
+
+def _cost(study: Study) -> str:
+    recipes = [r.recipe for arm in arms(study) for r in _sample(study, arm).replicas]
+    per_arm = draws(study)
+    steps = sum(recipe.total_steps for recipe in recipes) * per_arm
+    table = sum(row_bytes(recipe) for recipe in recipes) * per_arm
+    checkpoint = max(checkpoint_bytes(recipe) for recipe in recipes)
+    size = max(parameters(recipe) for recipe in recipes)
+    return (
+        f"{steps:,} steps in all, networks of up to {size:,} parameters\n"
+        f"disk, about: {_bytes(2 * checkpoint)} of checkpoints for each replica in training, "
+        f"{_bytes(table)} for the records"
+    )
+
+
+def _sample(study: Study, arm: Arm) -> Any:
+    return cell(study, arm, 0, {field: r.low for field, r in study.ranges.items()})
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def _bytes(number: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:,.3g} GB"
+
+
+@main.command()
+@click.argument("study", metavar="STUDY")
+@click.option("--run", "folder", metavar="DIR", help="Run folder. Default: runs/<study>.")
+@click.option("--local", is_flag=True, help="Train in this process, without Ray.")
+@click.option("--workers", type=click.IntRange(min=1), help="Blocks at once. Default: all cores.")
+@SET
+@DATA
+def run(
+    study: str,
+    folder: str | None,
+    local: bool,
+    workers: int | None,
+    overrides: Sequence[str],
+    data: str,
+) -> None:
+    """Train what the study lacks; run it again to go on where it stopped.
+
+    Example: initmem run studies/digits.yaml --workers 2 --set optim.epochs=50
+    """
+    checked = load(study, overrides)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read once, when torch is imported
+    from initmem.tune.launch import run as train
+
+    try:
+        summary = train(checked, folder, local=local, workers=workers, data=data)
+    except KeyboardInterrupt:
+        click.echo("\nstopped; the same command goes on from here", err=True)
+        sys.exit(130)
+    states = ", ".join(f"{n} {state}" for state, n in summary.states.items())
+    if not summary.trained and summary.done >= summary.planned:
+        click.echo(f"{checked.name}: nothing to do, all {summary.planned} replicas are trained")
+    else:
+        told = f"{summary.trained} trained in {summary.seconds:.0f} s"
+        click.echo(f"{checked.name}: {summary.done} of {summary.planned} replicas, {told}")
+    click.echo(f"{states or 'no rows'}\nfigures and report: python -m analysis {summary.folder}")
+    if summary.done < summary.planned:
+        raise UserError(f"{summary.folder}: run: incomplete; the same command goes on from here")
+    if summary.states.get("failed"):
+        click.echo("some replicas failed: column `error` of the rows says why", err=True)
+        sys.exit(1)
+
+
+@main.command()
+@click.argument("folder", metavar="DIR")
+def status(folder: str) -> None:
+    """Say where a run stands, while it runs and after.
+
+    Example: initmem status runs/digits
+    """
+    from initmem.memory import memory
+    from initmem.records.store import Store, counted
+    from initmem.tune.owner import owner_of
+
+    store = Store(folder)
+    study = store.open()
+    rows = store.rows()
+    owner = owner_of(store.folder)
+    where = ", ".join(f"{key} {value}" for key, value in owner.items()) if owner else ""
+    click.echo(
+        f"{study.name}: {len(rows)} of {count(study)} replicas, {counted(rows) or 'no rows'}"
+    )
+    click.echo(f"running: {where}" if owner else "not running")
+    if rows:
+        cells = memory(store.frame()).dropna(subset="memory")
+        for _, line in cells.sort_values("memory", ascending=False).iterrows():
+            point = ", ".join(f"{field} {line[field]:.3g}" for field in study.ranges)
+            click.echo(f"memory {line['memory']:5.1f} points  {point}")
+
+
+@main.command()
+@click.argument("folder", metavar="DIR")
+def export(folder: str) -> None:
+    """Write the rows of a run as rows.parquet and rows.csv into its folder.
+
+    Example: initmem export runs/digits
+    """
+    from initmem.records.store import Store
+
+    store = Store(folder)
+    store.open()
+    for path in store.export():
+        click.echo(path)
+
+
+@main.command()
+@click.argument("folder", metavar="DIR")
+@click.argument("replica", metavar="REPLICA")
+@DATA
+def rerun(folder: str, replica: str, data: str) -> None:
+    """Train one replica of a run again and compare: the row is to be the same.
+
+    Example: initmem rerun runs/digits 917b7fc76a20
+    """
+    from initmem.tune.rerun import rerun as train_again
+
+    different = train_again(folder, replica, data)
+    if different:
+        lines = "\n".join(f"  {name}: {old} -> {new}" for name, (old, new) in different.items())
+        raise UserError(f"{folder}: {replica}: the row differs:\n{lines}")
+    click.echo(f"{replica}: the same row, bit for bit")
+
+
+@main.command()
+@click.argument("name", metavar="DATA")
+@DATA
+def fetch(name: str, data: str) -> None:
+    """Download a data set once, into the data folder.
+
+    Example: initmem fetch cifar10
+    """
+    from initmem.data.load import fetch as download
+
+    click.echo(download(name, Path(data).absolute()))

@@ -63,7 +63,7 @@ def draw(replicas: pd.DataFrame, means: pd.DataFrame) -> Figure:
 def _draw(replicas: pd.DataFrame, means: pd.DataFrame) -> Figure:
     labels = list(replicas["panel"].unique())
     lost = [state for state in MARKERS if (replicas["state"] == state).any()]
-    drawn, panels = style.panels(labels, 3.2, 0.3)
+    drawn, panels = style.panels(labels, 3.2, 0.3, replicas["axis"].iloc[0], "test accuracy (%)")
     norm = _norm(replicas["setting"])
     shown = replicas[replicas["state"].isin(TRAINED)]["accuracy"].dropna()
     shown = shown if len(shown) else replicas["accuracy"].dropna()
@@ -73,15 +73,15 @@ def _draw(replicas: pd.DataFrame, means: pd.DataFrame) -> Figure:
     foot = low - step * (1 + gone.groupby(["panel", "place"])["state"].nunique().max())
     foot = foot - step / 2 if len(gone) else low - step
     panels[0].set_ylim(foot, high + step)
+    read = [y for y in panels[0].get_yticks() if low - step < y < high + step]
+    panels[0].set_yticks(read)  # none below the line, where nothing is read off
     _ticks(panels, replicas)
     for panel, label in zip(panels, labels, strict=True):
         kept = replicas.drop(gone.index)
-        _panel(panel, *(t[t["panel"] == label] for t in (kept, means)), norm)
+        _panel(panel, kept[kept["panel"] == label], means[means["panel"] == label], norm)
         if len(gone):
             panel.axhline(low - step, color=style.PALE, lw=0.5, ls=(0, (4, 4)))
             _foot(panel, gone[gone["panel"] == label], low - step, step)
-        panel.set_xlabel(style.LONG.get(axis := replicas["axis"].iloc[0], axis))
-    drawn.supylabel("test accuracy (%)", fontsize=9)
     if norm:
         style.bar(drawn, panels, norm, replicas["field"].iloc[0])
     _legend(drawn, lost, bool(isinstance(norm, LogNorm) and (replicas["setting"] == 0).any()))
@@ -109,31 +109,30 @@ def _panel(panel: Axes, replicas: pd.DataFrame, means: pd.DataFrame, norm: Any) 
         colour = _colour(norm, line["setting"].iloc[0])
         panel.plot(line["place"], line["accuracy"], color=colour, lw=1.4, solid_capstyle="round")
     for state, group in replicas.dropna(subset=["accuracy"]).groupby("state"):
-        marker = MARKERS.get(str(state), "o")
         colours = [_colour(norm, setting) for setting in group["setting"]]
-        looks: dict[str, Any] = {"s": 7, "c": colours, "linewidths": 0}
-        if state in MARKERS:
-            looks = {"s": 30, "edgecolors" if marker == "v" else "c": colours, "linewidths": 1.2}
-            looks |= {"facecolors": "none"} if marker == "v" else {}
-        panel.scatter(group["place"], group["accuracy"], marker=marker, zorder=3, **looks)
+        panel.scatter(group["place"], group["accuracy"], **_looks(str(state), colours))
+
+
+def _looks(state: str, colours: list[Any]) -> dict[str, Any]:
+    if state not in MARKERS:
+        return {"s": 7, "c": colours, "linewidths": 0, "zorder": 3}
+    looks: dict[str, Any] = {"marker": MARKERS[state], "s": 24, "linewidths": 1.1, "zorder": 3}
+    if MARKERS[state] == "v":  # open, as x and + are
+        return looks | {"facecolors": "none", "edgecolors": colours}
+    return looks | {"c": colours}
 
 
 def _foot(panel: Axes, gone: pd.DataFrame, top: float, step: float) -> None:
     """A marker and a count for each value of the memory axis and state, below `top`."""
-    for place, group in gone.groupby("place"):
-        for i, (state, count) in enumerate(group["state"].value_counts(sort=False).items()):
-            at = (place, top - (i + 0.75) * step)
-            looks: dict[str, Any] = {"marker": MARKERS.get(str(state), "o"), "s": 24, "lw": 1.1}
-            colour = {"fc": "none", "ec": style.INK} if state == "undertrained" else {}
-            panel.scatter(*at, **looks, **(colour or {"color": style.INK}))
-            panel.annotate(
-                str(count),
-                at,
-                xytext=(6, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=7.5,
-            )
+    counts = gone.groupby(["place", "state"]).size().reset_index(name="count")
+    counts["y"] = top - (counts.groupby("place").cumcount() + 0.75) * step
+    for state, group in counts.groupby("state"):
+        panel.scatter(group["place"], group["y"], **_looks(str(state), [style.INK] * len(group)))
+    for line in counts.to_dict("records"):
+        panel.annotate(
+            str(line["count"]), (line["place"], line["y"]), xytext=(6, 0),
+            textcoords="offset points", va="center", fontsize=7.5,
+        )  # fmt: skip
 
 
 def _ticks(panels: list[Axes], replicas: pd.DataFrame) -> None:
@@ -152,7 +151,6 @@ def _legend(drawn: Figure, lost: list[str], unregularized: bool) -> None:
     if unregularized:
         handles += [Line2D([], [], color=style.PALE, lw=1.4, label="lr x L2 = 0")]
     handles += [
-        Line2D([], [], marker=MARKERS[s], mfc="none", ms=5.5, label=f"{s} (in no mean)", **ink)
-        for s in lost
+        Line2D([], [], marker=MARKERS[s], mfc="none", ms=5.5, label=s, **ink) for s in lost
     ]
     drawn.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8)

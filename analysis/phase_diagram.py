@@ -5,6 +5,7 @@ No surface is laid between cells: what was not trained is not drawn.
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import matplotlib
@@ -46,7 +47,8 @@ def draw(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
     for the arms that differ in drawn axes alone."""
     points = points.copy()
     for column, zero in zip("xy", axes["zero"], strict=False):
-        points[column] = points[column].where(points[column] != 0, zero).fillna(0.0)
+        if pd.notna(zero):
+            points[column] = points[column].replace(0.0, zero)
     with matplotlib.rc_context(style.RC):
         return (_no_axis, _one_axis, _two_axes)[len(axes)](points, axes)
 
@@ -54,6 +56,10 @@ def draw(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
 def _span(axis: Axis, line: Any) -> None:
     zero = None if pd.isna(line["zero"]) else line["zero"]
     style.span(axis, line["low"], line["high"], line["log"], zero)
+
+
+def _ends(norm: Normalize) -> tuple[float, float]:
+    return float(norm.vmin or 0), float(norm.vmax or 0)
 
 
 def _norm(values: pd.Series, low: float | None = None) -> Normalize:
@@ -76,7 +82,9 @@ def _rows(points: pd.DataFrame, height: float, **shared: Any) -> tuple[Figure, A
     drawn.get_layout_engine().set(w_pad=0.1, h_pad=0.08)  # type: ignore[union-attr, call-arg]
     grid = drawn.subplots(len(labels), 2, squeeze=False, sharex=True, **shared)
     for row, label in zip(grid, labels, strict=True):
-        row[0].set_title(label, loc="left", fontweight="bold")
+        row[0].set_title(
+            textwrap.fill(label, 80, break_long_words=False), loc="left", fontweight="bold"
+        )
     style.state_legend(drawn, points)
     return drawn, grid, labels
 
@@ -103,7 +111,7 @@ def _two_axes(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
             ScalarMappable(norms[column], colours), ax=list(grid[:, i]), location="top",
             fraction=0.06 / len(labels), aspect=28, pad=0.04 / len(labels), label=name,
         )  # fmt: skip
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
     return drawn
 
 
@@ -113,7 +121,7 @@ def _one_axis(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
     for row, label in zip(grid, labels, strict=True):
         for panel, (column, (name, colours)) in zip(row, PANELS.items(), strict=True):
             _span(panel.xaxis, x)
-            style.span(panel.yaxis, norms[column].vmin, norms[column].vmax, False)
+            style.span(panel.yaxis, *_ends(norms[column]), False)
             for line in points[points["panel"] == label].to_dict("records"):
                 _value_mark(panel, line["x"], line, column, colours(0.7))
             panel.set_ylabel(name)
@@ -125,25 +133,32 @@ def _one_axis(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
 def _value_mark(panel: Axes, x: float, line: Any, column: str, colour: Any) -> None:
     if pd.notna(line["memory"]):
         style.mark(panel, (x, line[column]), line, colour)
-    else:  # below the data, where no value can be read off
-        style.mark(panel, (x, panel.get_ylim()[0]), line, None)
+    else:
+        style.mark(panel, (x, _below(*panel.get_ylim())), line, None)
+
+
+def _below(low: float, high: float) -> float:
+    """In the spare room under the data of an axis with these limits, where nothing is read off."""
+    return low + 0.035 * (high - low)
 
 
 def _no_axis(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
     """Arms that no number tells apart: a line an arm, its value to the right of it."""
+    labels = [label.replace(", ", "\n") for label in points["panel"]]
+    height = 0.2 + 0.15 * max(label.count("\n") + 1 for label in labels)
     bottom = 0.55 if points[list(LOST)].to_numpy().any() else 0.0
-    drawn = style.figure(7.6, 0.32 * len(points) + 1.2 + bottom)
+    drawn = style.figure(7.6, height * len(points) + 0.9 + bottom)
     panels = drawn.subplots(1, 2, sharey=True)
     norms = _norms(points)
     for panel, (column, (name, colours)) in zip(panels, PANELS.items(), strict=True):
-        style.span(panel.xaxis, norms[column].vmin, norms[column].vmax, False)
+        style.span(panel.xaxis, *_ends(norms[column]), False)
         for place, line in enumerate(points.to_dict("records")):
             there = pd.notna(line["memory"])
-            at = line[column] if there else panel.get_xlim()[0]
+            at = line[column] if there else _below(*panel.get_xlim())
             style.mark(panel, (at, place), line, colours(0.7) if there else None)
         panel.set_xlabel(name)
         panel.grid(axis="y", color="#e6e6e6")
-    panels[0].set_yticks(range(len(points)), list(points["panel"]))
+    panels[0].set_yticks(range(len(points)), labels)
     panels[0].set_ylim(len(points) - 0.5, -0.5)
     style.state_legend(drawn, points)
     return drawn

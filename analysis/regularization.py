@@ -3,6 +3,8 @@ sets how fast explicit norm decay forgets (its clock, in units of the same numbe
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -66,7 +68,7 @@ def draw(points: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
 def _draw(points: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
     labels = list(points["panel"].unique())
     foot = 0.5 * bool(points[list(LOST)].to_numpy().any())
-    drawn, panels = style.panels(labels, 2.8, foot)
+    drawn, panels = style.panels(labels, 2.8, foot, "lr x L2", "memory (percentage points)")
     positive = points.loc[points["lr_x_l2"] > 0, "lr_x_l2"]
     low, high = positive.min(), positive.max()
     zero = low / max(3.0, (high / low) ** 0.2)  # where no L2 stands on a log axis
@@ -80,17 +82,19 @@ def _draw(points: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
             colour = style.SETTING(norm(line["lr"]) if norm else 0.7)
             style.mark(panel, (line["lr_x_l2"] or zero, line["memory"]), line, colour)
         if label in found.index:
-            said = sentence(found.loc[label])
-            panel.set_title("\n".join(filter(None, [label, said])), loc="left", fontsize=8.5)
-        panel.set_xlabel("lr x L2")
-    drawn.supylabel("memory (percentage points)", fontsize=9)
+            said = f"rank correlation {interval(found.loc[label])}"
+            said = said.replace(" (", "\n(") if len(panels) > 1 else said
+            at: Any = {"xytext": (0, 5), "textcoords": "offset points"}
+            panel.annotate(said, (0, 1), xycoords="axes fraction", fontsize=8, **at)
+            title = panel.get_title(loc="left")
+            panel.set_title(title, loc="left", fontweight="bold", pad=30)
     if norm:
         style.bar(drawn, panels, norm, "learning rate")
     style.state_legend(drawn, points)
     return drawn
 
 
-def sentence(line: pd.Series) -> str:
+def interval(line: pd.Series) -> str:
     """A line of the correlations in words."""
-    interval = f"95% {line['low']:.2f} to {line['high']:.2f}"
-    return f"rank correlation {line['correlation']:.2f} ({interval}), n = {line['n']:.0f} cells"
+    ends = f"95% {line['low']:.2f} to {line['high']:.2f}"
+    return f"{line['correlation']:.2f} ({ends}, n = {line['n']:.0f} cells)"

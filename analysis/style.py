@@ -7,6 +7,7 @@ cut off so that it stands out from the paper.
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,7 +31,7 @@ DENSITY = 6
 SHORT = {"optim.lr": "lr", "optim.l2": "L2", "optim.weight_decay": "weight decay"}
 LONG = {"optim.lr": "learning rate", "optim.l2": "L2 penalty", "init.scale": "init scale"}
 
-RC = {
+RC: Any = {
     "font.size": 9,
     "axes.labelsize": 9,
     "axes.titlesize": 9,
@@ -52,14 +53,14 @@ RC = {
 
 
 def number(value: Any) -> str:
-    """Three digits, as a person writes them: 0.06, 1e-4, 1000; a dash where there is none."""
+    """Three digits, as a person writes them: 0.06, 1e-3, 1000; a dash where there is none."""
     if isinstance(value, str | bool):
         return str(value)
     if pd.isna(value):
-        return "–"
+        return "-"
     if value == 0:
         return "0"
-    if 1e-3 <= abs(value) < 1e6:
+    if 1e-2 <= abs(value) < 1e6:
         return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
     mantissa, exponent = f"{value:.2e}".split("e")
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
@@ -84,17 +85,23 @@ def figure(width: float, height: float) -> Figure:
     return made
 
 
-def panels(labels: list[str], height: float, foot: float) -> tuple[Figure, list[Axes]]:
-    """A panel a label, two a row, on the same axes; `foot` is the room for a legend."""
+def panels(
+    labels: list[str], height: float, foot: float, x: str, y: str
+) -> tuple[Figure, list[Axes]]:
+    """A panel a label, two a row, on the same axes, x and y; `foot` is the room for a legend."""
     columns = min(2, len(labels))
     rows = -(-len(labels) // columns)
     drawn = figure(7.6, (height if columns > 1 else height + 0.6) * rows + 0.3 + foot)
     grid = drawn.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     for i, panel in enumerate(grid.flat):
         panel.set_visible(i < len(labels))
-        panel.tick_params(labelbottom=i + columns >= len(labels))
+        lowest = i + columns >= len(labels)
+        panel.tick_params(labelbottom=lowest)
+        panel.set_xlabel(LONG.get(x, x) if lowest else "")
+    drawn.supylabel(y, fontsize=9)
     for panel, label in zip(grid.flat, labels, strict=False):
-        panel.set_title(label, loc="left", fontweight="bold")
+        title = textwrap.fill(label, 80 // columns, break_long_words=False)
+        panel.set_title(title, loc="left", fontweight="bold")
     return drawn, list(grid.flat[: len(labels)])
 
 
@@ -107,7 +114,7 @@ def bar(drawn: Figure, axes: list[Axes], norm: Normalize, label: str) -> None:
     if isinstance(norm, LogNorm):
         span(made.ax.yaxis, float(norm.vmin or 0), float(norm.vmax or 0), True)
         made.ax.set_ylim(norm.vmin, norm.vmax)
-    made.outline.set_visible(False)  # type: ignore[operator]
+    made.outline.set_visible(False)
 
 
 def encoded(drawn: Figure) -> dict[str, bytes]:
@@ -116,10 +123,11 @@ def encoded(drawn: Figure) -> dict[str, bytes]:
         "png": {"Software": None},
         "pdf": {"CreationDate": None},
     }
+    dpi = min(200.0, 60_000 / drawn.get_figheight())  # Agg draws up to 65,536 pixels
     files = {}
     for suffix, more in metadata.items():
         stream = io.BytesIO()
-        drawn.savefig(stream, format=suffix, dpi=200, metadata=more)
+        drawn.savefig(stream, format=suffix, dpi=dpi, metadata=more)
         files[suffix] = stream.getvalue()
     return files
 
@@ -145,7 +153,7 @@ def mark(axes: Axes, at: tuple[float, float], line: Any, colour: Any, text: str 
 
 def state_legend(drawn: Figure, points: pd.DataFrame) -> None:
     """Which hatch is which state, below the figure, for the states that occur."""
-    names = {"missing": "no row yet"}
+    names = {"missing": "not trained yet"}
     found = [state for state in HATCHES if points[state].any()]
     patches = [
         Patch(fc="white", ec=INK, lw=0.7, hatch=HATCHES[s] * DENSITY, label=names.get(s, s))
@@ -154,8 +162,8 @@ def state_legend(drawn: Figure, points: pd.DataFrame) -> None:
     if patches:
         drawn.legend(
             handles=patches, loc="outside lower center", ncols=len(patches), handlelength=2.2,
-            handleheight=1.4, title="hatched: some replicas of the cell are", title_fontsize=8,
-            fontsize=8,
+            handleheight=1.4, fontsize=8, title_fontsize=8,
+            title="hatched: some or all replicas of the cell are",
         )  # fmt: skip
 
 
@@ -173,7 +181,7 @@ def span(axis: Axis, low: float, high: float, log: bool, zero: float | None = No
     getattr(axes, f"set_{name}lim")(least / spare, high * spare)
     bottom = least / spare if zero is None else low / 1.01
     decades = range(int(np.floor(np.log10(bottom))), int(np.ceil(np.log10(high * spare))) + 1)
-    steps = (1,) if high / low >= 300 else (1, 2, 5) if high / low >= 10 else (1, 2, 3, 4, 6)
+    steps = (1,) if high / low >= 50 else (1, 2, 5) if high / low >= 10 else (1, 2, 3, 4, 6)
     places = [k * 10.0**d for d in decades[:: len(decades) // 8 + 1] for k in steps]
     places = [place for place in places if bottom <= place <= high * spare]
     texts = [number(place) for place in places]

@@ -6,7 +6,9 @@ Nothing is drawn here. Accuracies are in percent, memory in percentage points.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +17,7 @@ from analysis.style import listed
 from initmem.memory import MEASURE, STATES, memory
 from initmem.records.store import Store
 from initmem.study import plan
+from initmem.study.recipe import flatten
 from initmem.study.spec import Study, UserError
 
 LOST = ("undertrained", "diverged", "failed", "missing")
@@ -38,7 +41,7 @@ class Run:
     @property
     def arms(self) -> dict[str, str]:
         """Id -> label of every planned arm; the label is empty where there is one arm."""
-        return {arm.id: listed(arm.values) for arm in plan.arms(self.study)}
+        return {arm: listed(values) for arm, values in self._values.items()}
 
     @property
     def axes(self) -> pd.DataFrame:
@@ -49,6 +52,8 @@ class Run:
         for field, values in self.study.axes.items() if not lines else ():
             numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
             if field == self.study.memory_axis or len(numbers) < max(2, len(values)):
+                continue
+            if self.cells[field].isna().any():  # a field that some arms do not have
                 continue
             low, high = min(v for v in numbers if v != 0), max(numbers)
             log = low > 0 and high >= 10 * low
@@ -62,9 +67,21 @@ class Run:
         from others, but for the fields that are drawn as `axes`."""
         drawn = set(self.axes["field"])
         return {
-            arm.id: listed({f: v for f, v in arm.values.items() if f not in drawn})
-            for arm in plan.arms(self.study)
+            arm: listed({field: v for field, v in values.items() if field not in drawn})
+            for arm, values in self._values.items()
         }
+
+    @cached_property
+    def _values(self) -> dict[str, dict[str, Any]]:
+        """Id of an arm -> what it has of the listed fields: sgd has no momentum."""
+        study = self.study
+        somewhere: dict[str, Any] = {field: r.low for field, r in study.ranges.items()}
+        somewhere[study.memory_axis] = study.axes[study.memory_axis][0]
+        found = {}
+        for arm in plan.arms(study):
+            fields = flatten(plan.resolve(study, {**somewhere, **arm.values}))
+            found[arm.id] = {f: v for f, v in arm.values.items() if f in fields}
+        return found
 
 
 def read(folder: str | Path) -> Run:
@@ -137,8 +154,8 @@ def audit(rows: pd.DataFrame) -> pd.DataFrame:
         checked = pd.DataFrame([dict(line) for lines_ in group["audit"] for line in lines_])
         if checked.empty:
             continue
-        off = (checked["measured_std"] / checked["asked_std"] - 1).abs()
-        worst = checked.loc[off.idxmax()]
+        off = (checked["measured_std"] / checked["asked_std"] - 1).abs().to_numpy()
+        worst = checked.iloc[int(off.argmax())]
         lines.append(
             {
                 "init.scale": scale,

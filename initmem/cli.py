@@ -242,3 +242,7 @@ def fetch(name: str, data: str) -> None:
     from initmem.data.load import fetch as download
 
     click.echo(download(name, Path(data).absolute()))
+
+
+if __name__ == "__main__":
+    main()

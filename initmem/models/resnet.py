@@ -31,7 +31,8 @@ class Subsample(nn.Module):
         self.stride, self.missing = stride, missing
 
     def forward(self, x_BCHW: Tensor) -> Tensor:
-        x_BCHW = x_BCHW[:, :, :: self.stride, :: self.stride]
+        if self.stride > 1:  # pooling over one pixel: unlike a slice, it keeps channels last
+            x_BCHW = F.avg_pool2d(x_BCHW, 1, self.stride)
         return F.pad(x_BCHW, (0, 0, 0, 0, 0, self.missing)) if self.missing else x_BCHW
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from initmem.study import recipe as recipes
 from initmem.study import yaml_text
-from initmem.study.messages import did_you_mean
+from initmem.study.messages import did_you_mean, show
 from initmem.study.spec import Problem, Range, Study, StudyError
 
 Where = dict[tuple[Any, ...], str]
@@ -47,7 +47,7 @@ def override(study: dict[str, Any], where: Where, text: str) -> list[Problem]:
     field, equals, value_text = text.partition("=")
     field = field.strip()
     if not equals or not field:
-        return [Problem("--set", field or "field", f"must be field=value, got {text!r}")]
+        return [Problem("--set", field or "field", f"must be field=value, got {show(text)}")]
     path = _path(field)
     if path is None:
         known = [*Study.model_fields, *recipes.Recipe.model_fields]

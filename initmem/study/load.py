@@ -126,8 +126,9 @@ def _options(study: dict[str, Any], where: Where) -> tuple[dict[str, list[Option
 def _ends(range_: Any, at: tuple[str, str]) -> Iterator[Option]:
     """Low and high. For one that is no number, which `Range` says, what any real field takes."""
     for key in ("low", "high"):
-        value = range_.get(key) if isinstance(range_, dict) else None
-        if isinstance(value, int | float) and math.isfinite(value) and value is not True:
+        value: Any = range_.get(key) if isinstance(range_, dict) else None
+        real = isinstance(value, int | float) and not isinstance(value, bool)
+        if real and math.isfinite(value):
             yield value, (*at, key)
         else:
             yield 0.5, at

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from initmem.study import recipe as recipes
 from initmem.study import yaml_text
-from initmem.study.spec import Problem, Range, Study
+from initmem.study.spec import Problem, Range, Study, cut
 
 
 def recipe_problem(
@@ -119,5 +119,4 @@ def show(value: Any) -> str:
     """A value as a study file would have it, cut to what fits on a line."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    text = repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return cut(repr(value) if isinstance(value, str) else str(value), 60)

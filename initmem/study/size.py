@@ -104,9 +104,9 @@ def _resnet(
 
 
 def _mlp(model: MLP, inputs: int, classes: int) -> Iterator[Tensor]:
-    widths = [inputs, *[model.width] * model.depth, classes]
-    parts = ["stem", *["body"] * (model.depth - 1), "head"]
-    for part, before, after in zip(parts, widths, widths[1:], strict=True):
+    width = model.width
+    layers = [("stem", inputs, width), *[("body", width, width)] * (model.depth - 1)]
+    for part, before, after in [*layers, ("head", width, classes)]:
         yield part, before * after
         if model.bias:
             yield "vector", after

@@ -22,12 +22,16 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 3] + "..."
+
+
 class Problem(UserError):
     """One fault of a study: `file:line: field: what is wrong, what is allowed`."""
 
     def __init__(self, where: str, field: str, text: str) -> None:
-        plain = (field[:77] + "..." if len(field) > 80 else field).replace(":", "\\x3a")
-        super().__init__(one_line(f"{where}: {plain or repr(field)}: {text}"))
+        plain = cut(field, 80).replace(":", "\\x3a") or repr(field)
+        super().__init__(one_line(f"{where}: {plain}: {cut(text, 500)}"))
         self.where, self.field, self.text = where, field, text
 
 

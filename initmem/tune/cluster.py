@@ -46,7 +46,6 @@ def run_on_ray(
     from initmem.tune.trainable import BlockTrainable
 
     resources = study.resources
-    gpus = (resources.gpus or 1.0) if device == "cuda" else 0.0
     workers = workers or max(1, (os.cpu_count() or 1) // resources.cpus)
     ray.init(
         address="local",
@@ -56,7 +55,7 @@ def run_on_ray(
         logging_level="ERROR",
     )
     try:
-        trainable = tune.with_resources(BlockTrainable, {"cpu": resources.cpus, "gpu": gpus})
+        trainable = tune.with_resources(BlockTrainable, placement(study, device))
         tuner = tune.Tuner(
             trainable,
             param_space={"study": study.name},
@@ -79,6 +78,12 @@ def run_on_ray(
         tuner.fit()
     finally:
         ray.shutdown()
+
+
+def placement(study: Study, device: str) -> dict[str, float]:
+    """What Ray is asked for a block; a whole GPU where the study names no share."""
+    gpus = (study.resources.gpus or 1.0) if device == "cuda" else 0.0
+    return {"cpu": study.resources.cpus, "gpu": gpus}
 
 
 def _name(trial: object) -> str:

@@ -123,19 +123,15 @@ def lost(state: str) -> dict[str, Any]:
     """What differs in a row of a replica that is left out of the memory."""
     if state == "undertrained":
         return {"state": state, "selected.test_accuracy": 61.0, "final.test_accuracy": 60.0}
-    none = {f"{p}.{m}": None for p in ("selected", "final") for m in ("test_accuracy",)}
-    none["selected.validation_accuracy"] = None
-    return {
-        "state": state,
-        **none,
-        "error": "RuntimeError: out of <memory>"[: state == "failed" and 99],
-    }
+    measures = ("selected.test_accuracy", "selected.validation_accuracy", "final.test_accuracy")
+    error = "RuntimeError: <memory>" if state == "failed" else None
+    return {"state": state, **dict.fromkeys(measures), "error": error}
 
 
 def some_lost(replica: plan.Replica) -> dict[str, Any]:
     """A few of each state, so that one cell has two of them and one has no memory."""
     at = (replica.draw, replica.recipe.init.scale)
-    if replica.draw == 3 and at[1] != 1 or at == (5, 3):
+    if (replica.draw == 3 and at[1] != 1) or at == (5, 3):
         return lost("undertrained")
     if at in {(1, 3), (5, 0.25)}:
         return lost("diverged")

@@ -1,0 +1,140 @@
+"""Tables and figures -> DIR/report/: a page that stands alone, and its parts as files."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from analysis import accuracy_by_scale, answer, phase_diagram, regularization, style, tables
+from analysis.tables import Run
+from initmem.memory import STATES
+from initmem.records.store import write_atomic
+
+CAPTIONS = {
+    "phase_diagram": "Phase diagram",
+    "memory_against_regularization": "Memory against regularization",
+    "accuracy_by_scale": "Accuracy over the memory axis",
+}
+
+
+def write(run: Run, folder: Path) -> str:
+    """Write the report of a run into the folder and return its answer.
+
+    Raises OSError where the folder cannot be written.
+    """
+    figures, correlations = draw(run)
+    files = {"cells.parquet": _parquet(run.cells), "cells.csv": _csv(run.cells)}
+    for name, drawn in figures.items():
+        files |= {f"figures/{name}.{suffix}": content for suffix, content in drawn.items()}
+    said = answer.sentence(run, correlations)
+    images = {name: base64.b64encode(drawn["png"]).decode() for name, drawn in figures.items()}
+    files["report.html"] = page(run, said, images).encode()
+    for name, content in files.items():
+        write_atomic(folder / name, content)
+    return said
+
+
+def draw(run: Run) -> tuple[dict[str, dict[str, bytes]], pd.DataFrame]:
+    """Name -> suffix -> file of every figure that the run has points for, and the correlations
+    of memory with lr x L2."""
+    points, correlations = regularization.table(run)
+    drawn = {"phase_diagram": phase_diagram.draw(*phase_diagram.table(run))}
+    if len(points):
+        drawn["memory_against_regularization"] = regularization.draw(points, correlations)
+    drawn["accuracy_by_scale"] = accuracy_by_scale.draw(*accuracy_by_scale.table(run))
+    return {name: style.encoded(figure) for name, figure in drawn.items()}, correlations
+
+
+def page(run: Run, said: str, images: dict[str, str]) -> str:
+    """report.html. Everything that a study or a row says is escaped by the template."""
+    environment = Environment(
+        loader=PackageLoader("analysis", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = style.number
+    environment.filters["points"] = lambda value: "-" if pd.isna(value) else f"{value:.1f}"
+    versions = tables.versions(run.rows)
+    return environment.get_template("report.html").render(
+        study=run.study,
+        answer=said,
+        caveat=answer.caveat(run),
+        progress=answer.progress(run),
+        others=run.others,
+        figures=[(name, CAPTIONS[name], image) for name, image in images.items()],
+        axes=list(run.axes["field"]),
+        undrawn=list(run.study.ranges)[2:],
+        states=tables.states(run),
+        errors=tables.errors(run.rows),
+        cells=_cell_lines(run),
+        fields=_fields(run),
+        axis_values=len(run.study.axes[run.study.memory_axis]),
+        audit=tables.audit(run.rows),
+        untouched=tables.untouched(run.rows),
+        versions=versions,
+        differing=sorted(set(versions.loc[versions["what"].duplicated(), "what"])),
+        settings=_settings(run),
+        hours=run.rows["run.seconds"].sum() / 3600,
+        source=json.dumps(run.study.model_dump(mode="json", exclude_defaults=True), indent=2),
+    )
+
+
+def _fields(run: Run) -> dict[str, str]:
+    """Column of the cell table -> its head: what is searched or listed, lr and L2."""
+    listed = [field for field in run.study.axes if field != run.study.memory_axis]
+    fields = dict.fromkeys([*listed, *run.study.ranges, "optim.lr", "optim.l2"])
+    heads = {field: style.SHORT.get(field, field) for field in fields}
+    return {field: head for field, head in heads.items() if field in run.cells}
+
+
+def _cell_lines(run: Run) -> list[dict[str, Any]]:
+    """The cells, most memory first, with `states` in words."""
+    ordered = run.cells.sort_values("memory", ascending=False, kind="stable", na_position="last")
+    lines: list[dict[str, Any]] = [dict(line) for line in ordered.to_dict("records")]  # type: ignore[arg-type]
+    for line in lines:
+        counts = {state: line[state] for state in (*STATES, "missing") if line[state]}
+        line["states"] = ", ".join(f"{count} {state}" for state, count in counts.items())
+    return lines
+
+
+def _settings(run: Run) -> dict[str, str]:
+    study = run.study
+    written = {
+        field: f"{style.number(r.low)} to {style.number(r.high)}{', log' if r.log else ''}"
+        + (f", {r.points} points" if r.points else "")
+        for field, r in study.ranges.items()
+    }
+    axes = {f: ", ".join(style.number(v) for v in values) for f, values in study.axes.items()}
+    search = study.search
+    searched = {
+        "search": f"{search.sampler}, {search.draws} draws an arm, lag {search.lag}, "
+        f"objective {search.objective}, seed {search.seed}"
+    }
+    return {
+        "memory axis": study.memory_axis,
+        "seeds": ", ".join(str(seed) for seed in range(study.seeds)),
+        **{f"axis {field}": text for field, text in axes.items()},
+        **{f"range {field}": text for field, text in written.items()},
+        **(searched if search.draws else {}),
+        **{field: style.number(value) for field, value in study.recipe.items()},
+    }
+
+
+def _parquet(table: pd.DataFrame) -> bytes:
+    stream = pa.BufferOutputStream()
+    whole = pa.Table.from_pandas(table, preserve_index=False)
+    pq.write_table(whole, stream, write_page_checksum=True, compression="zstd")
+    return bytes(stream.getvalue().to_pybytes())
+
+
+def _csv(table: pd.DataFrame) -> bytes:
+    return table.to_csv(index=False, lineterminator="\n").encode()

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import inspect
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis import accuracy_by_scale, phase_diagram, regularization, style, tables
+from tests.analysis import make
+
+FIGURES = (phase_diagram, regularization, accuracy_by_scale)
+L2 = "  optim.l2: {low: 1e-4, high: 1e-1, log: true}\n"
+SHAPES = {
+    "one range": make.STUDY.replace(L2, ""),
+    "no range": make.STUDY.partition("ranges:")[0].replace("100}", "100, lr: 0.1}"),
+    "three ranges": make.STUDY.replace(L2, L2 + "  optim.weight_decay: {low: 0, high: 1}\n"),
+    "two arms": make.STUDY.replace("axes:", "axes:\n  model.norm: [batch, none]"),
+    "arms alone": make.STUDY.partition("ranges:")[0]
+    .replace("axes:", "axes:\n  model.norm: [batch, none]")
+    .replace("100}", "100, lr: 0.1}"),
+    "linear from zero": make.STUDY.replace("low: 1e-4, high: 1e-1, log: true", "low: 0, high: 1"),
+    "text axis": make.STUDY.replace("init.scale: [0.25, 1, 2, 3]", "init.rule: [kaiming, lecun]")
+    .replace("  init: {rule: kaiming}\n", "")
+    .replace("axes:", "memory_axis: init.rule\naxes:"),
+}
+
+
+def test_figures_take_tables_and_nothing_else() -> None:
+    for module in FIGURES:
+        parameters = inspect.signature(module.draw, eval_str=True).parameters.values()
+        assert {p.annotation for p in parameters} == {pd.DataFrame}, module
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_of_study_is_drawn(tmp_path: Path, shape: str) -> None:
+    run = tables.read(make.run(tmp_path / "run", make.study(tmp_path, SHAPES[shape])))
+    points, axes = phase_diagram.table(run)
+    assert len(points) == len(run.cells)
+    assert len(axes) == {"one range": 1, "no range": 0, "arms alone": 0}.get(shape, 2)
+    arms = 2 if shape in ("two arms", "arms alone") else 1
+    assert points["panel"].nunique() == arms
+    for module in FIGURES:
+        made = module.table(run)
+        assert all(isinstance(table, pd.DataFrame) for table in made)
+        if len(made[0]):
+            module.draw(*made).canvas.draw()
+
+
+def test_only_cells_with_a_memory_are_coloured(tmp_path: Path) -> None:
+    study = make.study(tmp_path)
+    run = tables.read(make.run(tmp_path / "run", study, make.some_lost))
+    points, axes = phase_diagram.table(run)
+    panel = phase_diagram.draw(points, axes).axes[0]
+    numbers = [text.get_text() for text in panel.texts]
+    assert numbers == [f"{memory:.1f}" for memory in points["memory"].dropna()]
+    hatches = [mark.get_hatch() for mark in panel.collections if mark.get_hatch()]
+    assert {frozenset(hatch) for hatch in hatches} == {
+        frozenset("\\"), frozenset("."), frozenset("/"), frozenset("/\\"),
+    }  # fmt: skip
+    assert not panel.lines and not panel.images
+
+
+def test_drawing_leaves_its_tables_alone(tmp_path: Path) -> None:
+    run = tables.read(make.run(tmp_path / "run", make.study(tmp_path), make.some_lost))
+    for module in FIGURES:
+        made = module.table(run)
+        before = [table.copy() for table in made]
+        module.draw(*made)
+        for table, copy in zip(made, before, strict=True):
+            pd.testing.assert_frame_equal(table, copy)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (0.06, "0.06"), (1e-4, "1e-4"), (0.00123, "1.23e-3"), (40000, "40000"),
+     (0.25, "0.25"), (1.0, "1"), (math.nan, "-"), (None, "-"), ("sgd", "sgd"), (True, "True"),
+     (3.16227766e-06, "3.16e-6")],
+)  # fmt: skip
+def test_numbers_read_as_a_person_writes_them(value: object, text: str) -> None:
+    assert style.number(value) == text

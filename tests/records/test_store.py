@@ -1,0 +1,157 @@
+"""Records survive, damage is found, and tables have the declared columns."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from initmem.records import rows as row_module
+from initmem.records.rows import SCHEMA, complete, from_text, to_text
+from initmem.records.store import Checkpoints, Store, seal, unseal, write_atomic
+from initmem.study.plan import Replica
+from initmem.study.recipe import flatten
+from initmem.study.spec import Study, UserError
+from tests.tiny import first_cell, study
+
+
+def row(replica: Replica, **more: object) -> dict[str, object]:
+    return complete(
+        {
+            "study": "tiny", "arm": replica.arm, "cell": replica.cell, "draw": replica.draw,
+            "replica": replica.id, "seed": replica.seed, "memory_axis": "init.scale",
+            **flatten(replica.recipe), "state": "interpolated", "selected.test_accuracy": 0.1 + 0.2,
+            "selected.test_predictions": bytes(range(256)),
+            "curve": [{"step": 1, "train_accuracy": 1 / 3}], **more,
+        }
+    )  # fmt: skip
+
+
+@pytest.fixture
+def of(tmp_path: Path) -> Study:
+    return study(tmp_path)
+
+
+@pytest.fixture
+def store(tmp_path: Path, of: Study) -> Store:
+    made = Store(tmp_path / "run")
+    made.create(of)
+    for replica in first_cell(of).replicas:
+        made.put(row(replica))
+    return made
+
+
+def test_a_row_survives_its_text_exactly(of: Study) -> None:
+    made = row(first_cell(of).replicas[0])
+    back = from_text(to_text(made))
+    assert back == made and back["selected.test_accuracy"].hex() == (0.1 + 0.2).hex()
+    assert "nan" not in to_text(made).lower().split('"selected.test_predictions"')[0]
+
+
+def test_schema_has_every_field_a_recipe_can_set() -> None:
+    from initmem.study.recipe import field_types
+
+    assert set(field_types()) <= set(SCHEMA.names)
+    with pytest.raises(AssertionError, match="not in the schema"):
+        complete({"optim.learning_rate": 1})
+
+
+def test_rows_are_ordered_and_read_back_by_another_store(store: Store, of: Study) -> None:
+    other = Store(store.folder)
+    assert other.open() == of
+    scales = [(r["init.scale"], r["seed"]) for r in other.rows()]
+    assert scales == [(1.0, 0), (1.0, 1), (2.0, 0), (2.0, 1)]
+    assert other.rows() == store.rows()
+
+
+@pytest.mark.parametrize("cut", ["empty", "half", "last byte", "bit"])
+def test_a_damaged_record_is_named_set_aside_and_not_done(
+    store: Store, of: Study, cut: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replica = first_cell(of).replicas[1]
+    path = store.records / f"{replica.id}.json"
+    content = path.read_bytes().rstrip(b"\n")
+    flipped = bytearray(content)
+    flipped[len(content) // 2] ^= 4
+    damage = {"empty": b"", "half": content[: len(content) // 2], "last byte": content[:-1],
+              "bit": bytes(flipped)}  # fmt: skip
+    path.write_bytes(damage[cut])
+    fresh = Store(store.folder)
+    assert fresh.done(replica) is None and fresh.cell(first_cell(of)) is None
+    said = capsys.readouterr().err
+    assert said == f"{path}: record: damaged, set aside; it is trained again\n"
+    assert path.with_suffix(".damaged").exists() and len(fresh.rows()) == 3
+
+
+def test_a_record_of_another_default_is_noticed(store: Store, of: Study) -> None:
+    replica = first_cell(of).replicas[0]
+    store.put({**row(replica), "optim.clip": 1.0})
+    with pytest.raises(UserError, match=r"optim\.clip 1\.0 -> None"):
+        Store(store.folder).done(replica)
+
+
+def test_export_has_every_column_and_page_checksums(store: Store) -> None:
+    parquet, plain = store.export()
+    table = pq.read_table(parquet, page_checksum_verification=True)
+    assert table.schema.equals(SCHEMA) and len(table) == 4
+    frame = pd.read_csv(plain)
+    assert len(frame) == 4 and "selected.test_predictions" not in frame and "curve" not in frame
+    first = parquet.read_bytes(), plain.read_bytes()
+    assert (*(p.read_bytes() for p in Store(store.folder).export()),) == first
+
+
+def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"holds no study\.json"):
+        Store(tmp_path / "nothing").open()
+    (tmp_path / "study.json").write_text(json.dumps({"name": "x"}))
+    with pytest.raises(UserError, match=r"study\.json: run: damaged"):
+        Store(tmp_path).open()
+
+
+def test_a_write_leaves_the_old_file_or_the_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    write_atomic(path, b"old")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomic(path, b"new")
+    assert path.read_bytes() == b"old"
+
+
+def test_every_flipped_bit_is_found() -> None:
+    sealed = seal(bytes(range(100)))
+    for place in range(8 * len(sealed)):
+        wrong = bytearray(sealed)
+        wrong[place // 8] ^= 1 << place % 8
+        assert unseal(bytes(wrong)) is None
+    assert unseal(sealed) == bytes(range(100))
+
+
+def test_checkpoints_keep_two_and_fall_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = Checkpoints(tmp_path / "r")
+    assert kept.latest() is None
+    for step in (5, 10, 15):
+        kept.save(step, f"state {step}".encode())
+    assert sorted(p.name for p in kept.folder.iterdir()) == ["0000000010.pt", "0000000015.pt"]
+    assert kept.latest() == b"state 15"
+    newest = kept.folder / "0000000015.pt"
+    newest.write_bytes(newest.read_bytes()[:-3])
+    assert kept.latest() == b"state 10"
+    assert "damaged, set aside" in capsys.readouterr().err
+    kept.remove()
+    assert not kept.folder.exists()
+
+
+def test_binary_columns_are_known() -> None:
+    assert row_module._BINARY == ["selected.test_predictions", "final.test_predictions"]

@@ -1,0 +1,85 @@
+"""The sizes told before a study starts, against the networks and files they are about."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+import torch
+
+from initmem.models import build
+from initmem.study import size
+from initmem.study.recipe import Recipe
+
+MODELS = [
+    *({"name": "resnet9", "width": 4, "norm": norm} for norm in ("none", "batch", "group")),
+    *({"name": f"resnet{n}", "width": 4, "norm": "batch"} for n in (20, 56, 110)),
+    {"name": "resnet20", "width": 6, "norm": "none", "downsample": "average"},
+    {"name": "mlp", "width": 16, "depth": 1},
+    {"name": "mlp", "width": 16, "depth": 3, "bias": True},
+    *(
+        {"name": "transformer", "width": 16, "depth": 2, "norm": n}
+        for n in ("none", "layer", "rms")
+    ),
+]
+
+
+def _recipe(model: dict[str, Any], data: str = "digits", optim: str = "sgd") -> Recipe:
+    tokens = model["name"] == "transformer"
+    return Recipe.model_validate(
+        {
+            "data": {"name": "modular", "p": 11} if tokens else {"name": data},
+            "model": model,
+            "init": {"rule": "kaiming"},
+            "optim": {"name": optim, "lr": 0.1, "steps": 1000, "batch": 32},
+            "eval_every": 100,
+        }
+    )
+
+
+def _network(recipe: Recipe) -> torch.nn.Module:
+    if recipe.data.name == "modular":
+        return build(recipe.model, (3,), recipe.data.p, recipe.data.p + 1)
+    shape, classes = size.IMAGES[recipe.data.name]
+    return build(recipe.model, shape, classes, 0)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: "-".join(str(v) for v in m.values()))
+def test_parameters_are_the_networks(model: dict[str, Any]) -> None:
+    recipe = _recipe(model)
+    tensors = list(_network(recipe).parameters())
+    assert sorted(n for _, n in size.tensors(recipe)) == sorted(t.numel() for t in tensors)
+    assert size.parameters(recipe) == sum(t.numel() for t in tensors)
+
+
+@pytest.mark.parametrize("data", list(size.IMAGES))
+@pytest.mark.parametrize("name", ["resnet9", "resnet20", "mlp"])
+def test_parameters_for_every_data_set(name: str, data: str) -> None:
+    recipe = _recipe({"name": name, "width": 3}, data)
+    assert size.parameters(recipe) == sum(t.numel() for t in _network(recipe).parameters())
+
+
+@pytest.mark.parametrize("optim", list(size.SLOTS))
+def test_a_checkpoint_is_about_as_large_as_told(optim: str) -> None:
+    recipe = _recipe({"name": "resnet9", "width": 8}, optim=optim)
+    network = _network(recipe)
+    weights = dict(network.named_parameters())
+    slots = {
+        f"{name}.{i}": tensor
+        for name, tensor in weights.items()
+        for i in range(1 if optim == "muon" and tensor.ndim > 1 else size.SLOTS[optim])
+    }
+    file = io.BytesIO()
+    copies = {i: {k: v.detach().clone() for k, v in weights.items()} for i in range(2)}
+    torch.save([copies, {k: v.detach().clone() for k, v in slots.items()}], file)
+    assert size.checkpoint_bytes(recipe) == pytest.approx(len(file.getvalue()), rel=0.1)
+
+
+def test_a_record_grows_with_test_set_evaluations_and_tensors() -> None:
+    small = _recipe({"name": "resnet9", "width": 8})
+    assert 5_000 < size.row_bytes(small) < 10_000
+    more = small.model_copy(update={"eval_every": 10})
+    assert size.row_bytes(more) - size.row_bytes(small) == 90 * size.EVALUATION_BYTES
+    assert size.row_bytes(_recipe({"name": "resnet9", "width": 8}, "cifar10")) > 15_000
+    assert size.row_bytes(_recipe({"name": "resnet110"})) > size.row_bytes(small) + 20_000

@@ -1,0 +1,160 @@
+"""The loop: a run cut anywhere equals one that was never cut; what it reports is exact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from initmem.data.dataset import order
+from initmem.data.load import load
+from initmem.study.recipe import Recipe
+from initmem.training.loop import Training, train
+from initmem.training.outcome import Outcome
+from tests.tiny import Memory, exhaust, recipe
+
+CPU = torch.device("cpu")
+CUT = [
+    recipe(model={"name": "resnet9", "width": 4}, optim={"name": "momentum", "lr": 0.05, "batch": 20,
+           "steps": 30, "schedule": "cosine", "warmup": 3, "l2": 1e-3}),
+    recipe(model={"name": "resnet20", "width": 4, "norm": "group"},
+           optim={"name": "muon", "lr": 0.01, "batch": 20, "steps": 30, "weight_decay": 0.1}),
+    recipe(model={"name": "resnet9", "width": 4, "norm": "none", "downsample": "average"},
+           data={"crop": 1, "flip": True}, optim={"name": "rmsprop", "lr": 1e-3, "batch": 20, "steps": 30}),
+    recipe(optim={"name": "adam", "lr": 0.01, "batch": 7, "steps": 30, "clip": 1.0}),
+    recipe(data={"name": "modular", "p": 7}, model={"name": "transformer", "width": 16},
+           optim={"name": "adamw", "lr": 0.01, "batch": None, "steps": 30, "weight_decay": 1.0}),
+    recipe(precision="bf16"),
+]  # fmt: skip
+
+
+def start(of: Recipe, seed: int = 0) -> Training:
+    torch.set_num_threads(1)
+    return Training(of, seed, load(of.data, Path("data")), CPU)
+
+
+def finish(of: Recipe, seed: int = 0, checkpoints: Memory | None = None) -> Outcome:
+    training = start(of, seed)
+    exhaust(train(training, checkpoints or Memory(), checkpoint_every=7))
+    return training.outcome()
+
+
+def same(a: Outcome, b: Outcome) -> None:
+    assert torch.equal(a.losses_T, b.losses_T)
+    assert a.row() == b.row()
+
+
+@pytest.mark.parametrize("of", CUT, ids=lambda r: f"{r.model.name}-{r.optim.name}-{r.precision}")
+def test_cut_runs_are_bitwise_equal_to_uncut_ones(of: Recipe) -> None:
+    """Steps 7, 14, 21, 28 lie in the middle of epochs and of evaluation intervals."""
+    whole = Memory()
+    uncut = finish(of, checkpoints=whole)
+    assert sorted(whole.saved) == [7, 14, 21, 28]
+    for step in whole.saved:
+        cut = Memory()
+        cut.saved[step] = whole.saved[step]
+        same(finish(of, checkpoints=cut), uncut)
+
+
+def test_two_runs_are_equal_and_two_seeds_are_not() -> None:
+    of = recipe()
+    same(finish(of), finish(of))
+    assert not torch.equal(finish(of).losses_T, finish(of, seed=1).losses_T)
+
+
+def test_equals_a_plain_loop() -> None:
+    """The same network, batches and rule, written out: sgd with L2."""
+    of = recipe(optim={"l2": 0.01})
+    data = load(of.data, Path("data"))
+    network = start(of, seed=4).network
+    ours = finish(of, seed=4)
+    losses = []
+    for step in range(30):
+        epoch, place = divmod(step, 3)
+        batch = order(60, 4, "order", epoch)[20 * place : 20 * place + 20]
+        loss = F.cross_entropy(
+            network(data.prepare(data.train.inputs[batch])), data.train.targets[batch]
+        )
+        network.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            for p in network.parameters():
+                p -= 0.1 * (p.grad + 0.01 * p)
+        losses.append(loss.item())
+    np.testing.assert_allclose(ours.losses_T.numpy(), losses, rtol=1e-5)
+    logits = network(data.prepare(data.test.inputs))
+    assert bytes(logits.argmax(1).to(torch.uint8).numpy()) == ours.final.test_predictions
+
+
+def test_selected_is_the_earliest_best_and_final_the_last() -> None:
+    outcome = finish(recipe(optim={"lr": 0.05, "steps": 60}))
+    curve = outcome.curve
+    assert [p["step"] for p in curve] == [10, 20, 30, 40, 50, 60]
+    top = max(p["validation_accuracy"] for p in curve)
+    assert outcome.selected.step == next(
+        p["step"] for p in curve if p["validation_accuracy"] == top
+    )
+    assert outcome.final.step == 60
+    targets = load(recipe().data, Path("data")).test.targets.numpy()
+    for predictor in (outcome.selected, outcome.final):
+        predicted = np.frombuffer(predictor.test_predictions, dtype=np.uint8)
+        assert predictor.test_accuracy == 100 * (predicted == targets).sum() / len(targets)
+
+
+def test_the_last_step_is_evaluated_even_off_the_interval() -> None:
+    outcome = finish(recipe(optim={"steps": 25}))
+    assert [p["step"] for p in outcome.curve] == [10, 20, 25]
+
+
+def test_divergence_is_a_state_with_its_step_and_last_finite_loss() -> None:
+    row = finish(recipe(optim={"lr": 1e38})).row()
+    assert row["state"] == "diverged"
+    assert 1 <= row["diverged_step"] <= 10 and row["steps"] == 10
+    assert np.isfinite(row["last_finite_loss"]) and "final.test_accuracy" not in row
+
+
+def test_states() -> None:
+    learned = finish(recipe(optim={"steps": 300, "lr": 0.3}))
+    assert learned.state() == "interpolated"
+    first = next(p["step"] for p in learned.curve if p["train_accuracy"] >= 99.5)
+    assert learned.row()["interpolated_step"] == first
+    assert learned.row()["interpolated_epoch"] == first / 3
+    held = finish(recipe(optim={"steps": 300, "lr": 0.1, "l2": 3.0}))
+    assert held.state() == "plateaued"
+    assert held.tenths()[0] == pytest.approx(held.losses_T[240:270].double().mean().item())
+    assert finish(recipe(optim={"steps": 60, "lr": 0.05})).state() == "undertrained"
+
+
+def test_stop_loss_ends_training() -> None:
+    outcome = finish(recipe(optim={"steps": 300, "lr": 0.3, "stop_loss": 0.1}))
+    assert outcome.steps < 300 and outcome.final.train_loss <= 0.1
+    assert all(p["train_loss"] > 0.1 for p in outcome.curve[:-1])
+
+
+def test_norms_and_distance() -> None:
+    training = start(recipe())
+    before = training.network.get_parameter("stem.weight").detach().clone().double()
+    exhaust(train(training, Memory(), 1000))
+    after = training.network.get_parameter("stem.weight").detach().clone().double()
+    stem: dict[str, Any] = next(n for n in training.outcome().norms if n["group"] == "stem")
+    assert stem["initial"] == pytest.approx(before.norm().item())
+    assert stem["final"] == pytest.approx(after.norm().item())
+    assert stem["distance"] == pytest.approx(((after - before).norm() / before.norm()).item())
+    cosine = (before * after).sum() / (before.norm() * after.norm())
+    assert stem["cosine"] == pytest.approx(cosine.item())
+
+
+def test_every_epoch_has_its_own_order_and_covers_the_data() -> None:
+    first, second = order(60, 0, "order", 0), order(60, 0, "order", 1)
+    assert sorted(first.tolist()) == sorted(second.tolist()) == list(range(60))
+    assert first.tolist() != second.tolist()
+
+
+def test_bf16_differs_from_float32_but_not_by_much() -> None:
+    a, b = finish(recipe()), finish(recipe(precision="bf16"))
+    assert not torch.equal(a.losses_T, b.losses_T)
+    np.testing.assert_allclose(a.losses_T, b.losses_T, rtol=0.1)

@@ -1,0 +1,214 @@
+"""Every model, optimizer and data set trains as a small grid in this process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import initmem
+from initmem.study.recipe import variants
+from initmem.study.spec import UserError
+from initmem.tune.rerun import rerun
+from tests.data.files import write
+from tests.tiny import study
+
+GRID = """
+recipe:
+  data: {data}
+  model: {model}
+  init: {{rule: {rule}}}
+  optim: {optim}
+  eval_every: 6
+axes:
+  init.scale: [0.5, 1]
+"""
+DIGITS = "{name: digits, train: 40, validation: 20}"
+MLP = "{name: mlp, width: 8}"
+SGD = "{name: sgd, lr: 0.05, batch: 10, steps: 12}"
+
+
+def trained(folder: Path, data: str = DIGITS, model: str = MLP, optim: str = SGD,
+            rule: str = "kaiming", files: str = "data") -> list[dict[str, object]]:  # fmt: skip
+    text = GRID.format(data=data, model=model, optim=optim, rule=rule)
+    of = study(folder, text=text, name="grid")
+    summary = initmem.run(of, folder / "run", local=True, data=folder / files)
+    assert (summary.planned, summary.done, summary.trained) == (2, 2, 2)
+    rows = initmem.rows(folder / "run").to_dict("records")
+    assert [row["init.scale"] for row in rows] == [0.5, 1.0]
+    assert {row["state"] for row in rows} <= {"interpolated", "plateaued", "undertrained"}
+    for row in rows:
+        assert row["steps"] == 12 and len(row["curve"]) == 2 and pd.isna(row["error"])
+        assert 0 <= row["selected.test_accuracy"] <= 100
+        assert row["norms"][-1]["group"] == "all" and row["norms"][-1]["distance"] > 0
+    return rows
+
+
+@pytest.mark.parametrize("name", sorted(variants("model")))
+def test_models(tmp_path: Path, name: str) -> None:
+    data = "{name: modular, p: 7}" if name == "transformer" else DIGITS
+    trained(tmp_path, data=data, model=f"{{name: {name}, width: 4}}")
+
+
+@pytest.mark.parametrize("name", sorted(variants("optim")))
+@pytest.mark.parametrize("model", ["{name: resnet9, width: 4}", MLP])
+def test_optimizers(tmp_path: Path, name: str, model: str) -> None:
+    optim = f"{{name: {name}, lr: 0.01, batch: 10, steps: 12, l2: 0.01, schedule: cosine}}"
+    trained(tmp_path, model=model, optim=optim)
+
+
+@pytest.mark.parametrize("name", ["fashion_mnist", "cifar10", "cifar100", "svhn"])
+def test_data_sets_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    written = write(name, tmp_path / "files", monkeypatch, train=60, test=30)
+    data = f"{{name: {name}, train: 40, validation: 20, crop: 2, flip: true}}"
+    rows = trained(tmp_path, data=data, model="{name: resnet9, width: 4}", files="files")
+    assert len(rows[0]["selected.test_predictions"]) == len(written.test_labels)
+
+
+@pytest.mark.parametrize("operation", ["add", "divide"])
+def test_arithmetic(tmp_path: Path, operation: str) -> None:
+    trained(tmp_path, data=f"{{name: modular, p: 7, operation: {operation}}}",
+            model="{name: transformer, width: 8, heads: 2, norm: rms}")  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", sorted(variants("init")))
+def test_init_rules(tmp_path: Path, rule: str) -> None:
+    trained(tmp_path, rule=rule)
+
+
+def test_a_row_says_all_there_is_to_know(tmp_path: Path) -> None:
+    of = study(tmp_path)
+    initmem.run(of, tmp_path / "run", local=True)
+    rows = initmem.rows(tmp_path / "run")
+    assert len(rows) == 12 and rows["replica"].is_unique
+    known = [c for c in rows if rows[c].notna().all()]
+    for column in ("study", "arm", "cell", "draw", "optim.lr", "data.split", "state", "threads",
+                   "device", "version.torch", "data_hash", "parameters", "run.seconds"):  # fmt: skip
+        assert column in known, column
+    one = rows.iloc[-1]
+    assert [d["tensor"] for d in one["audit"]] == ["stem.weight", "head.weight"]
+    assert one["audit"][0]["asked_std"] == pytest.approx(2 * (2 / 64) ** 0.5)
+    assert not list((tmp_path / "run").glob("checkpoints/*"))
+
+
+def test_a_finished_study_starts_nothing(tmp_path: Path) -> None:
+    of = study(tmp_path)
+    initmem.run(of, tmp_path / "run", local=True)
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*")}
+    summary = initmem.run(of, tmp_path / "run")
+    assert (summary.done, summary.trained) == (12, 0) and summary.seconds < 5
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*")} == before
+
+
+def test_more_seeds_draws_and_scales_add_rows_and_keep_the_old(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    initmem.run(study(tmp_path), run, local=True)
+    old = initmem.rows(run)
+    more = study(tmp_path, "seeds=3", "search.draws=4", "axes.init.scale=[0.5, 1, 2]")
+    assert initmem.run(more, run, local=True).trained == 4 * 3 * 3 - 12
+    new = initmem.rows(run)
+    kept = new[new["replica"].isin(old["replica"])].set_index("replica")
+    assert kept.loc[old["replica"]].reset_index()[list(old)].equals(old)
+
+
+def test_a_changed_study_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    initmem.run(study(tmp_path), run, local=True)
+    with pytest.raises(UserError) as caught:
+        initmem.run(study(tmp_path, "optim.batch=30", "ranges.optim.lr.high=0.2"), run, local=True)
+    said = str(caught.value)
+    assert "recipe.optim.batch: 20 -> 30" in said and "another folder with --run" in said
+    assert "ranges.optim.lr" in said and initmem.load_study(tmp_path / "tiny.yaml")
+
+
+def test_a_diverged_replica_is_a_row_and_the_rest_goes_on(tmp_path: Path) -> None:
+    of = study(tmp_path, "axes.init.scale=[1, 1e30]")
+    summary = initmem.run(of, tmp_path / "run", local=True)
+    rows = initmem.rows(tmp_path / "run")
+    assert summary.done == 12 and set(rows[rows["init.scale"] > 1]["state"]) == {"diverged"}
+    assert rows[rows["init.scale"] == 1]["diverged_step"].isna().all()
+    assert rows[rows["init.scale"] > 1]["diverged_step"].notna().all()
+
+
+def test_an_error_in_one_replica_is_its_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from initmem.training.loop import Training
+
+    update = Training.update
+
+    def broken(self: Training) -> None:
+        if self.recipe.init.scale == 2 and self.seed == 1 and self.step == 5:
+            raise ZeroDivisionError("first line\nsecond line")
+        update(self)
+
+    monkeypatch.setattr(Training, "update", broken)
+    summary = initmem.run(study(tmp_path), tmp_path / "run", local=True)
+    rows = initmem.rows(tmp_path / "run")
+    assert summary.states["failed"] == 3 and len(rows) == 12
+    assert set(rows[rows["state"] == "failed"]["error"]) == {"ZeroDivisionError: first line"}
+
+
+def test_missing_data_is_said_before_anything_starts(tmp_path: Path) -> None:
+    text = GRID.format(data="{name: cifar10}", model="{name: resnet9}", optim=SGD, rule="kaiming")
+    of = study(tmp_path, text=text)
+    with pytest.raises(UserError, match=r"missing, expected md5 .*(?s:.)*initmem fetch cifar10"):
+        initmem.run(of, tmp_path / "run", data=tmp_path / "empty")
+    assert not (tmp_path / "run").exists()
+
+
+def test_gpus_that_are_not_there_are_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    for field in ("resources.gpus=0.25", "resources.device=cuda"):
+        with pytest.raises(UserError, match=r"asks for .*no GPU.*device: auto"):
+            initmem.run(study(tmp_path, field), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    auto = study(tmp_path, "resources.device=auto", "resources.gpus=0.25", "search.draws=1")
+    initmem.run(auto, tmp_path / "run", local=True)
+    assert set(initmem.rows(tmp_path / "run")["device"]) == {"cpu"}
+
+
+def test_rerun_gives_the_same_row_and_notices_another(tmp_path: Path) -> None:
+    from initmem.records.store import Store
+
+    run = tmp_path / "run"
+    initmem.run(study(tmp_path, "search.draws=1"), run, local=True)
+    store = Store(run)
+    row = store.rows()[1]
+    assert rerun(run, row["replica"], "data") == {}
+    store.put({**row, "final.test_loss": 0.5})
+    assert list(rerun(run, row["replica"], "data")) == ["final.test_loss"]
+    with pytest.raises(UserError, match="no such replica"):
+        rerun(run, "0" * 12, "data")
+
+
+def test_two_drivers_do_not_share_a_folder(tmp_path: Path) -> None:
+    from initmem.tune.owner import owner_of, owning
+
+    assert owner_of(tmp_path) is None
+    with owning(tmp_path):
+        assert set(owner_of(tmp_path)) == {"host", "pid", "since"}
+        with (
+            pytest.raises(UserError, match=r"another driver runs it \(host .*pid"),
+            owning(tmp_path),
+        ):
+            pass
+    assert owner_of(tmp_path) is None
+
+
+def test_local_runs_need_no_ray(tmp_path: Path) -> None:
+    study(tmp_path, "search.draws=1")
+    code = (
+        "import sys, initmem; "
+        f"initmem.run(initmem.load_study({str(tmp_path / 'tiny.yaml')!r}), "
+        f"{str(tmp_path / 'run')!r}, local=True); "
+        "assert not {'ray', 'analysis'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

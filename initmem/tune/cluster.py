@@ -32,7 +32,8 @@ def run_on_ray(
     workers: int | None,
     device: str,
 ) -> None:
-    """Train the agenda's blocks as Tune trials on a Ray of this machine.
+    """Train the agenda's blocks as Tune trials: on the Ray that RAY_ADDRESS names (`auto` on a
+    machine of a cluster), else on one of this machine's own.
 
     workers: blocks at once. Ray itself keeps nothing that is needed later.
     """
@@ -47,12 +48,13 @@ def run_on_ray(
 
     resources = study.resources
     workers = workers or max(1, (os.cpu_count() or 1) // resources.cpus)
+    address = os.environ.get("RAY_ADDRESS", "local")  # a bare init joins whatever it finds
+    mine = {"num_cpus": workers * resources.cpus, "include_dashboard": False}
     ray.init(
-        address="local",
-        num_cpus=workers * resources.cpus,
-        include_dashboard=False,
+        address=address,
         log_to_driver=False,
         logging_level="ERROR",
+        **(mine if address == "local" else {}),
     )
     try:
         trainable = tune.with_resources(BlockTrainable, placement(study, device))

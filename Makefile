@@ -1,0 +1,26 @@
+# make demo: install into .venv, run studies/digits.yaml on Ray, write its report
+# make test: install into .venv, lint, types, tests
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable '.[test]'
+	touch $@
+
+.PHONY: demo test clean
+
+demo: $(VENV)/installed
+	$(BIN)/initmem run studies/digits.yaml
+	$(BIN)/python -m analysis runs/digits
+
+test: $(VENV)/installed
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+clean:
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -1,0 +1,83 @@
+"""Imports run downhill: what each room may import, held for every file, late imports included."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+STUDY, DATA, MODELS = "initmem.study", "initmem.data", "initmem.models"
+TRAINING, MEMORY, SEARCH = "initmem.training", "initmem.memory", "initmem.search"
+RECORDS, TUNE = "initmem.records", "initmem.tune"
+
+MAY = {
+    "initmem/study": {STUDY, "pydantic", "pydantic_core", "yaml"},
+    "initmem/data": {STUDY, DATA, "torch", "torchvision", "numpy", "sklearn"},
+    "initmem/models": {STUDY, MODELS, "torch"},
+    "initmem/training": {STUDY, DATA, MODELS, TRAINING, "torch"},
+    "initmem/memory.py": {"numpy", "scipy", "pandas"},
+    "initmem/search": {STUDY, MEMORY, SEARCH, "optuna", "sklearn"},
+    "initmem/records": {STUDY, RECORDS, "pyarrow", "pandas", "pydantic"},
+    "initmem/tune": {"initmem", STUDY, DATA, TRAINING, MEMORY, SEARCH, RECORDS, TUNE, "ray", "torch"},
+    "initmem/cli.py": {STUDY, DATA, MEMORY, RECORDS, TUNE, "click"},
+    "initmem/__init__.py": {MEMORY},
+    "analysis": {
+        STUDY, MEMORY, RECORDS, "analysis", "click", "jinja2", "matplotlib", "numpy", "pandas",
+        "pyarrow", "scipy",
+    },
+}  # fmt: skip
+
+
+def files() -> Iterator[tuple[str, Path]]:
+    for top in ("initmem", "analysis"):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            yield str(path.relative_to(ROOT)), path
+
+
+def room_of(name: str) -> str:
+    return max((room for room in MAY if name.startswith(room)), key=len, default="")
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Names of modules, those of ours with their room: initmem.study, not initmem.study.plan."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: relative import"
+            names = [node.module or ""]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            yield ".".join(parts[:2]) if parts[0] == "initmem" else parts[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "path"), list(files()), ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_imports(name: str, path: Path) -> None:
+    room = room_of(name)
+    assert room, f"{name} lies in no room of the table"
+    foreign = set(imported(path)) - MAY[room] - set(sys.stdlib_module_names)
+    assert not foreign, f"{name} imports {sorted(foreign)}"
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import initmem.study.load", {"torch", "ray", "optuna", "pandas"}),
+        ("import initmem.cli", {"torch", "ray", "optuna", "pandas"}),
+        ("import initmem.tune.launch", {"ray", "matplotlib"}),
+        ("import analysis.report", {"torch", "ray", "optuna"}),
+    ],
+)
+def test_what_an_import_loads(statement: str, absent: set[str]) -> None:
+    code = f"import sys; {statement}; print(sorted({absent} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

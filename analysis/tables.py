@@ -6,9 +6,7 @@ Nothing is drawn here. Accuracies are in percent, memory in percentage points.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +15,6 @@ from analysis.style import listed
 from initmem.memory import MEASURE, STATES, memory
 from initmem.records.store import Store
 from initmem.study import plan
-from initmem.study.recipe import flatten
 from initmem.study.spec import Study, UserError
 
 LOST = ("undertrained", "diverged", "failed", "missing")
@@ -41,7 +38,7 @@ class Run:
     @property
     def arms(self) -> dict[str, str]:
         """Id -> label of every planned arm; the label is empty where there is one arm."""
-        return {arm: listed(values) for arm, values in self._values.items()}
+        return {arm.id: listed(arm.values) for arm in plan.arms(self.study)}
 
     @property
     def axes(self) -> pd.DataFrame:
@@ -67,21 +64,9 @@ class Run:
         from others, but for the fields that are drawn as `axes`."""
         drawn = set(self.axes["field"])
         return {
-            arm: listed({field: v for field, v in values.items() if field not in drawn})
-            for arm, values in self._values.items()
+            arm.id: listed({field: v for field, v in arm.values.items() if field not in drawn})
+            for arm in plan.arms(self.study)
         }
-
-    @cached_property
-    def _values(self) -> dict[str, dict[str, Any]]:
-        """Id of an arm -> what it has of the listed fields: sgd has no momentum."""
-        study = self.study
-        somewhere: dict[str, Any] = {field: r.low for field, r in study.ranges.items()}
-        somewhere[study.memory_axis] = study.axes[study.memory_axis][0]
-        found = {}
-        for arm in plan.arms(study):
-            fields = flatten(plan.resolve(study, {**somewhere, **arm.values}))
-            found[arm.id] = {f: v for f, v in arm.values.items() if f in fields}
-        return found
 
 
 def read(folder: str | Path) -> Run:

@@ -23,7 +23,9 @@ MAY = {
     "initmem/memory.py": {"numpy", "scipy", "pandas"},
     "initmem/search": {STUDY, MEMORY, SEARCH, "optuna", "sklearn"},
     "initmem/records": {STUDY, RECORDS, "pyarrow", "pandas", "pydantic"},
-    "initmem/tune": {"initmem", STUDY, DATA, TRAINING, MEMORY, SEARCH, RECORDS, TUNE, "ray", "torch"},
+    "initmem/tune": {
+        "initmem", STUDY, DATA, TRAINING, MEMORY, SEARCH, RECORDS, TUNE, "ray", "torch",
+    },
     "initmem/cli.py": {STUDY, DATA, MEMORY, RECORDS, TUNE, "click"},
     "initmem/__init__.py": {MEMORY},
     "analysis": {

@@ -12,7 +12,7 @@ from torch import nn
 from initmem.models.resnet import cifar_resnet, resnet9
 from initmem.models.shallow import mlp
 from initmem.models.transformer import transformer
-from initmem.study.recipe import Section
+from initmem.study.section import Section
 
 BUILDERS = {
     "resnet9": resnet9,

@@ -154,6 +154,9 @@ def _check_combinations(study: Study, where: Where) -> list[Problem]:
     if networks > MAX_NETWORKS:
         text = f"asks for {networks} networks, at most {MAX_NETWORKS} are allowed"
         return [Problem(where[()], "study", text)]
+    if None in study.axes[study.memory_axis]:
+        text = "null has no place on the memory axis: write the value it stands for"
+        return [Problem(where["axes", study.memory_axis], study.memory_axis, text)]
     faults: dict[str, Problem] = {}
     places: dict[str, tuple[Any, ...]] = {field: ("axes", field) for field in study.axes}
     places |= {field: ("ranges", field) for field in study.ranges}

@@ -106,8 +106,10 @@ def arms(study: Study) -> list[Arm]:
     somewhere[study.memory_axis] = study.axes[study.memory_axis][0]
     for values in itertools.product(*axes.values()):
         chosen = dict(zip(axes, values, strict=True))
-        fields = flatten(resolve(study, {**chosen, **somewhere}), exclude_defaults=True)
+        recipe = resolve(study, {**chosen, **somewhere})
+        fields = flatten(recipe, exclude_defaults=True)
         name = digest({field: v for field, v in fields.items() if field not in somewhere})
+        chosen = {field: v for field, v in chosen.items() if field in flatten(recipe)}
         found.setdefault(name, Arm(len(found), chosen, name))
     return list(found.values())
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from initmem.study.recipe import MLP, CifarResNet, Recipe, ResNet9, Transformer
+from initmem.study.model_section import MLP, CifarResNet, ResNet9, Transformer
+from initmem.study.recipe import Recipe
 
 IMAGES = {
     "digits": ((1, 8, 8), 10),

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from initmem.study.recipe import Count, Section, Seed, invalid
+from initmem.study.section import Count, Section, Seed, invalid
 
 
 class UserError(ValueError):

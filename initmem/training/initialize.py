@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from initmem.study.recipe import FixedRule, GammaRule
+from initmem.study.init_section import FixedRule, GammaRule
 from initmem.study.seeds import fold
 
 GROUPS = ("stem", "body", "head")

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from initmem.data.dataset import Dataset, Split, augment, order
 from initmem.models import build
-from initmem.study.recipe import Images, Recipe
+from initmem.study.data_section import Images
+from initmem.study.recipe import Recipe
 from initmem.study.seeds import fold
 from initmem.training.checkpoint import pack, unpack
 from initmem.training.initialize import initialize
@@ -89,7 +90,6 @@ class Training:
         if isinstance(recipe.data, Images) and (recipe.data.crop or recipe.data.flip):
             generator = torch.Generator().manual_seed(fold(self.seed, "augment", self.step))
             inputs = augment(inputs, recipe.data.crop, recipe.data.flip, generator)
-        self.network.train()
         loss = F.cross_entropy(self._forward(inputs), train.targets[batch_B])
         loss.backward()
         self.losses_T[self.step] = loss.detach()
@@ -120,6 +120,7 @@ class Training:
             logits_BC = self._forward(inputs)
             loss += F.cross_entropy(logits_BC, targets_B, reduction="sum").double()
             predicted.append(logits_BC.argmax(dim=1))
+        self.network.train()
         predicted_N = torch.cat(predicted)
         correct = int((predicted_N == split.targets).sum())
         count = len(split.targets)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from initmem.study.recipe import Optim
+from initmem.study.optim_section import Optim
 from initmem.training.initialize import group_of
 
 

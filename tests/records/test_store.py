@@ -24,8 +24,8 @@ def row(replica: Replica, **more: object) -> dict[str, object]:
         {
             "study": "tiny", "arm": replica.arm, "cell": replica.cell, "draw": replica.draw,
             "replica": replica.id, "seed": replica.seed, "memory_axis": "init.scale",
-            **flatten(replica.recipe), "state": "interpolated", "selected.test_accuracy": 0.1 + 0.2,
-            "selected.test_predictions": bytes(range(256)),
+            **flatten(replica.recipe), "state": "interpolated",
+            "selected.test_accuracy": 0.1 + 0.2, "selected.test_predictions": bytes(range(256)),
             "curve": [{"step": 1, "train_accuracy": 1 / 3}], **more,
         }
     )  # fmt: skip

@@ -211,3 +211,12 @@ def test_a_study_that_asks_for_too_much_is_refused(tmp_path: Path) -> None:
     many = ", ".join(str(1 + i) for i in range(5001))
     found = faults(tmp_path, changed((AXIS, f"3]\n  data.split: [{many}]\n")))
     assert found == ["s.yaml:8: axes: 20004 combinations, at most 20000 are allowed"]
+
+
+def test_null_has_no_place_on_the_memory_axis(tmp_path: Path) -> None:
+    text = changed((AXIS, "3]\n  optim.batch: [null, 50]\n"), ("batch: 50, ", ""))
+    said = faults(tmp_path, text + "memory_axis: optim.batch\n")
+    assert said == [
+        "s.yaml:10: optim.batch: null has no place on the memory axis: "
+        "write the value it stands for"
+    ]

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from initmem.models import build
-from initmem.study.recipe import FixedRule, GammaRule, Recipe
+from initmem.study.init_section import FixedRule, GammaRule
+from initmem.study.recipe import Recipe
 from initmem.training.initialize import SIGMAS, fan_in, group_of, initialize
 from tests.tiny import recipe
 

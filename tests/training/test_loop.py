@@ -19,12 +19,14 @@ from tests.tiny import Memory, exhaust, recipe
 
 CPU = torch.device("cpu")
 CUT = [
-    recipe(model={"name": "resnet9", "width": 4}, optim={"name": "momentum", "lr": 0.05, "batch": 20,
-           "steps": 30, "schedule": "cosine", "warmup": 3, "l2": 1e-3}),
+    recipe(model={"name": "resnet9", "width": 4},
+           optim={"name": "momentum", "lr": 0.05, "batch": 20, "steps": 30, "schedule": "cosine",
+                  "warmup": 3, "l2": 1e-3}),
     recipe(model={"name": "resnet20", "width": 4, "norm": "group"},
            optim={"name": "muon", "lr": 0.01, "batch": 20, "steps": 30, "weight_decay": 0.1}),
     recipe(model={"name": "resnet9", "width": 4, "norm": "none", "downsample": "average"},
-           data={"crop": 1, "flip": True}, optim={"name": "rmsprop", "lr": 1e-3, "batch": 20, "steps": 30}),
+           data={"crop": 1, "flip": True},
+           optim={"name": "rmsprop", "lr": 1e-3, "batch": 20, "steps": 30}),
     recipe(optim={"name": "adam", "lr": 0.01, "batch": 7, "steps": 30, "clip": 1.0}),
     recipe(data={"name": "modular", "p": 7}, model={"name": "transformer", "width": 16},
            optim={"name": "adamw", "lr": 0.01, "batch": None, "steps": 30, "weight_decay": 1.0}),

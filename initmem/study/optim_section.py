@@ -1,0 +1,69 @@
+"""The optimizers a recipe can name, with their budgets and schedules."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from initmem.study.section import Count, Fraction, NonNegative, Positive, Section
+
+
+class Optim(Section):
+    lr: Positive
+    """Peak learning rate."""
+    l2: NonNegative = 0.0
+    """Added to the gradient as l2 x weight, for every parameter."""
+    weight_decay: NonNegative = 0.0
+    """Decoupled: each step multiplies every parameter by 1 - lr x weight_decay."""
+    batch: Count | None = 128
+    """Examples a step; null is the whole training set. The incomplete batch that ends an epoch
+    is dropped, another one each epoch."""
+    epochs: Count | None = None
+    """Budget in passes over the training set. Give either epochs or steps."""
+    steps: Count | None = None
+    """Budget in optimizer steps."""
+    stop_loss: Positive | None = None
+    """End training at the first evaluation with a train loss at or below this."""
+    schedule: Literal["constant", "cosine"] = "constant"
+    """cosine: from lr to 0 over the budget."""
+    warmup: Annotated[int, Field(ge=0)] = 0
+    """Steps of linear warm-up, multiplied onto the schedule."""
+    clip: Positive | None = None
+    """Largest global norm of the loss gradient, before L2 is added."""
+
+
+class SGD(Optim):
+    name: Literal["sgd"]
+
+
+class Momentum(Optim):
+    name: Literal["momentum"]
+    momentum: Fraction = 0.9
+    nesterov: bool = False
+
+
+class Adam(Optim):
+    """adam and adamw differ in nothing but the field they are used with: l2 or weight_decay."""
+
+    name: Literal["adam", "adamw"]
+    beta1: Fraction = 0.9
+    beta2: Fraction = 0.999
+    eps: Positive = 1e-8
+
+
+class RMSprop(Optim):
+    name: Literal["rmsprop"]
+    alpha: Fraction = 0.99
+    eps: Positive = 1e-8
+
+
+class Muon(Optim):
+    """Muon for the matrices and flattened kernels of the body, AdamW (beta 0.9 and 0.95) for
+    stem, head, biases and norms; the update is scaled to AdamW's size, so one lr serves both."""
+
+    name: Literal["muon"]
+    momentum: Fraction = 0.95
+
+
+Optimizer = Annotated[SGD | Momentum | Adam | RMSprop | Muon, Field(discriminator="name")]

@@ -6,6 +6,7 @@ ray and torch are imported by the verbs that train, so that all others answer at
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -154,9 +155,10 @@ def run(
 
     try:
         summary = train(checked, folder, local=local, workers=workers, data=data)
-    except KeyboardInterrupt:
-        click.echo("\nstopped; the same command goes on from here", err=True)
-        sys.exit(130)
+    except KeyboardInterrupt as stop:
+        again = shlex.join(["initmem", *sys.argv[1:]])
+        click.echo(f"\nstopped by {stop or 'SIGINT'}; to go on: {again}", err=True)
+        sys.exit(getattr(stop, "exit_status", 130))
     states = ", ".join(f"{n} {state}" for state, n in summary.states.items())
     if not summary.trained and summary.done >= summary.planned:
         click.echo(f"{checked.name}: nothing to do, all {summary.planned} replicas are trained")

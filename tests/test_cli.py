@@ -135,6 +135,6 @@ def test_interrupted_runs_say_how_to_go_on(
 
     monkeypatch.setattr(Training, "update", interrupted)
     result = call("run", tiny, "--run", tmp_path / "r", "--local")
-    assert result.exit_code == 130 and "the same command goes on from here" in result.stderr
+    assert result.exit_code == 130 and "stopped by SIGINT; to go on: initmem" in result.stderr
     monkeypatch.undo()
     assert "11 trained" in call("run", tiny, "--run", tmp_path / "r", "--local").output

@@ -17,6 +17,7 @@ from initmem.study.plan import Point, arms, count, resolve
 from initmem.study.spec import Study, UserError
 from initmem.tune.block import device_of, train_block
 from initmem.tune.owner import owning
+from initmem.tune.stop import stoppable
 from initmem.tune.watch import Watch
 
 
@@ -67,7 +68,8 @@ def run(
             watch = Watch(store, study.name, planned)
             agenda.waiting.appendleft(first)
             if local:
-                _run_local(study, agenda, store, data, watch)
+                with stoppable():
+                    _run_local(study, agenda, store, data, watch)
             else:
                 from initmem.tune.cluster import run_on_ray
 

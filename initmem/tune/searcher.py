@@ -61,5 +61,10 @@ class WatchCallback(tune.Callback):
     def __init__(self, watch: Watch, agenda: Agenda) -> None:
         self.watch, self.agenda = watch, agenda
 
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A block is lost: its worker died more often than it is retried, or data went away."""
+        lines = str(trial.get_error() or "its worker died").strip().splitlines()
+        self.watch.say(f"{trial}: lost: {lines[-1]}")
+
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         self.watch.tick(self.agenda.last_cell)

@@ -51,6 +51,10 @@ class Watch:
         if self.live:
             print()
 
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        print(("\n" if self.live else "") + text, file=sys.stderr, flush=True)
+
     def _write(self, line: str) -> None:
         if self.live:
             print("\r" + line.ljust(self.width), end="", flush=True)

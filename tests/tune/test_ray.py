@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -16,14 +12,19 @@ import pytest
 
 import initmem
 from initmem.records.store import Store
-from tests.tiny import TINY, study
+from tests.tiny import study
+from tests.tune.driving import (
+    LONG,
+    comparable,
+    descendants,
+    driver,
+    running,
+    said,
+    wait_for_records,
+    workers_of,
+)
 
 BLOCKS = ("search.sampler=tpe", "search.draws=4", "resources.replicas=3")
-
-
-def comparable(run: Path) -> pd.DataFrame:
-    rows = initmem.rows(run)
-    return rows[[column for column in rows if not column.startswith("run.")]]
 
 
 def test_rows_are_the_same_in_process_and_with_one_and_two_workers(tmp_path: Path) -> None:
@@ -39,46 +40,6 @@ def test_rows_are_the_same_in_process_and_with_one_and_two_workers(tmp_path: Pat
         )
     events = list((tmp_path / "ray2" / "tensorboard").glob("*/events.out.tfevents.*"))
     assert len(events) == 8
-
-
-@contextmanager
-def driver(run: Path, path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`initmem run` in a process group of its own; what is left of it is killed."""
-    command = [sys.executable, "-m", "initmem.cli", "run", str(path), "--run", str(run),
-               "--workers", "2"]  # fmt: skip
-    with open(path.parent / "log", "ab") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-
-
-def wait_for_records(run: Path, count: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 120
-    while len(Store(run).names()) < count:
-        assert time.monotonic() < deadline and process.poll() is None, said(run)
-        time.sleep(0.02)
-
-
-def said(run: Path) -> str:
-    return (run.parent / "log").read_text()
-
-
-def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
-    """Ray's workers below a driver: children of its children."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True,
-                            check=True).stdout  # fmt: skip
-    lines = [line.split(None, 2) for line in listed.splitlines()]
-    below = {process.pid}
-    for _ in range(4):
-        below |= {int(pid) for pid, parent, _ in lines if int(parent) in below}
-    return [int(pid) for pid, _, args in lines if int(pid) in below and "ray::Block" in args]
-
-
-LONG = TINY.replace("steps: 30", "steps: 3000").replace("eval_every: 10", "eval_every: 500")
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +88,19 @@ def test_fractions_of_gpus_are_asked_of_ray(monkeypatch: pytest.MonkeyPatch) -> 
     assert placement(of, "cpu") == {"cpu": 2, "gpu": 0.0}
     whole = initmem.load_study("studies/digits.yaml", ["resources.device=auto"])
     assert placement(whole, "cuda") == {"cpu": 1, "gpu": 1.0}
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_a_run_in_order(tmp_path: Path, number: int, status: int) -> None:
+    """Within 10 s, with the command to go on, and without a Ray process left."""
+    study(tmp_path, text=LONG)
+    run = tmp_path / "run"
+    with driver(run, tmp_path / "tiny.yaml") as process:
+        wait_for_records(run, 1, process)
+        below = descendants(process.pid)
+        clock = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(timeout=30) == status, said(run)
+        assert time.monotonic() - clock < 10
+    assert f"stopped by {signal.Signals(number).name}; to go on: initmem run" in said(run)
+    assert below and not [pid for pid in below if running(pid)]

@@ -1,0 +1,108 @@
+"""What is read is what was written, in the formats that torchvision reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from initmem.data.dataset import Dataset, order
+from initmem.data.load import load
+from initmem.study.data_section import Digits
+from initmem.study.recipe import variants
+from initmem.study.spec import UserError
+from tests.data import files
+
+
+def section(name: str, **fields: Any) -> Any:
+    return variants("data")[name].model_validate({"name": name, **fields})
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("a network call")
+
+    monkeypatch.setattr("socket.socket.connect", refuse)
+    monkeypatch.setattr("socket.getaddrinfo", refuse)
+
+
+def rows(data: Dataset) -> list[tuple[int, bytes]]:
+    """Label and pixels of all images, in order."""
+    parts = (data.train, data.validation, data.test)
+    return [
+        (label, image.numpy().tobytes())
+        for part in parts
+        for label, image in zip(part.targets.tolist(), part.inputs, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("name", files.NAMES)
+def test_pixels_and_labels_round_trip(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = files.write(name, tmp_path, monkeypatch, train=60, test=30)
+    data = load(section(name, train=40, validation=20, split=2), tmp_path)
+    drawn = order(60, 2, "split").numpy()
+    for split, images, labels in (
+        (data.train, written.images[drawn[:40]], written.labels[drawn[:40]]),
+        (data.validation, written.images[drawn[40:]], written.labels[drawn[40:]]),
+        (data.test, written.test_images, written.test_labels),
+    ):
+        assert split.inputs.dtype == torch.uint8 and split.targets.dtype == torch.int64
+        assert np.array_equal(split.inputs.numpy(), images)
+        assert np.array_equal(split.targets.numpy(), labels)
+    assert data.kind == "image" and data.vocabulary == 0
+    assert data.shape == ((1, 28, 28) if name == "fashion_mnist" else (3, 32, 32))
+    assert data.classes == (100 if name == "cifar100" else 10)
+
+
+def test_a_smaller_training_set_leaves_the_rest_unused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write("svhn", tmp_path, monkeypatch)
+    data = load(section("svhn", train=10, validation=5), tmp_path)
+    assert (len(data.train.targets), len(data.validation.targets)) == (10, 5)
+    assert len(set(rows(data))) == 10 + 5 + 30
+
+
+def test_too_few_images_name_the_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write("svhn", tmp_path, monkeypatch)
+    with pytest.raises(UserError, match=r"^data\.train: .* 50 \+ 11, .* hold 60 images$"):
+        load(section("svhn", train=50, validation=11), tmp_path)
+
+
+def test_digits_are_the_1797_images_of_scikit_learn(tmp_path: Path) -> None:
+    data = load(Digits(name="digits"), tmp_path)
+    assert (data.shape, data.classes) == ((1, 8, 8), 10)
+    assert [len(s.targets) for s in (data.train, data.validation, data.test)] == [500, 300, 997]
+    images, labels = load_digits(return_X_y=True)
+    expected = [
+        (int(k), x.astype(np.uint8).tobytes()) for x, k in zip(images, labels, strict=True)
+    ]
+    assert sorted(rows(data)) == sorted(expected)
+    assert data.train.inputs.dtype == torch.uint8 and data.train.inputs.max() == 16
+
+
+def test_the_split_of_the_digits_follows_its_seed(tmp_path: Path) -> None:
+    first = load(Digits(name="digits"), tmp_path)
+    again = load(Digits(name="digits", crop=1), tmp_path)
+    other = load(Digits(name="digits", split=1), tmp_path)
+    assert first.hash == again.hash != other.hash
+    assert load(Digits(name="digits", split=1), tmp_path) is other
+
+
+def test_an_old_processed_folder_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write("fashion_mnist", tmp_path, monkeypatch)
+    processed = tmp_path / "FashionMNIST" / "processed"
+    processed.mkdir()
+    for file in ("training.pt", "test.pt"):
+        torch.save((torch.zeros(60, 28, 28), torch.zeros(60)), processed / file)
+    data = load(section("fashion_mnist", train=40, validation=20), tmp_path)
+    assert data.train.inputs.any()

@@ -1,0 +1,79 @@
+"""Driving `initmem run` from outside, as a process that can be killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+
+import initmem
+from initmem.records.store import Store
+from tests.tiny import TINY
+
+LONG = TINY.replace("steps: 30", "steps: 3000").replace("eval_every: 10", "eval_every: 500")
+
+
+def comparable(run: Path) -> pd.DataFrame:
+    """The rows without what may differ between two runs."""
+    rows = initmem.rows(run)
+    return rows[[column for column in rows if not column.startswith("run.")]]
+
+
+@contextmanager
+def driver(run: Path, path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`initmem run` in a process group of its own; what is left of it is killed."""
+    command = [sys.executable, "-m", "initmem.cli", "run", str(path), "--run", str(run),
+               "--workers", "2"]  # fmt: skip
+    with open(path.parent / "log", "ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def wait_for_records(run: Path, count: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 120
+    while len(Store(run).names()) < count:
+        assert time.monotonic() < deadline and process.poll() is None, said(run)
+        time.sleep(0.02)
+
+
+def said(run: Path) -> str:
+    return (run.parent / "log").read_text()
+
+
+def processes() -> list[tuple[int, int, str]]:
+    """(pid, parent, command line) of every process but zombies."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,stat=,args="], capture_output=True,
+                            text=True, check=True).stdout  # fmt: skip
+    lines = (line.split(None, 3) for line in listed.splitlines())
+    return [(int(p), int(pp), args) for p, pp, stat, args in lines if not stat.startswith("Z")]
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Processes below one, with their command lines."""
+    below: dict[int, str] = {}
+    found = {pid}
+    while found:
+        found = {p for p, parent, _ in processes() if parent in found and p not in below}
+        below |= {p: args for p, _, args in processes() if p in found}
+    return below
+
+
+def running(pid: int) -> bool:
+    return any(p == pid for p, _, _ in processes())
+
+
+def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
+    """Ray's workers that hold a block."""
+    return [pid for pid, args in descendants(process.pid).items() if "ray::" in args]

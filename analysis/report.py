@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from analysis import accuracy_by_scale, answer, phase_diagram, regularization, style, tables
 from analysis.tables import Run
 from initmem.memory import STATES
-from initmem.records.store import write_atomic
+from initmem.records.files import Files
 
 CAPTIONS = {
     "phase_diagram": "Phase diagram",
@@ -24,10 +23,10 @@ CAPTIONS = {
 }
 
 
-def write(run: Run, folder: Path) -> str:
-    """Write the report of a run into the folder and return its answer.
+def write(run: Run, to: Files) -> str:
+    """Write the report into the run's own files and return its answer.
 
-    Raises OSError where the folder cannot be written.
+    Raises UserError where they cannot be written.
     """
     figures, correlations = draw(run)
     files = {"cells.parquet": _parquet(run.cells), "cells.csv": _csv(run.cells)}
@@ -37,7 +36,7 @@ def write(run: Run, folder: Path) -> str:
     images = {name: base64.b64encode(drawn["png"]).decode() for name, drawn in figures.items()}
     files["report.html"] = page(run, said, images).encode()
     for name, content in files.items():
-        write_atomic(folder / name, content)
+        to.write(f"report/{name}", content)
     return said
 
 

@@ -4,7 +4,7 @@ From a notebook, with the functions that the command line calls:
 
     study = initmem.load_study("studies/digits.yaml")
     outcome = initmem.run(study, local=True)
-    rows = initmem.rows(outcome.folder)
+    rows = initmem.rows(outcome.address)
     cells = initmem.memory(rows)
 """
 

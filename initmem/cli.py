@@ -132,9 +132,15 @@ def _bytes(number: float) -> str:
 
 @main.command()
 @click.argument("study", metavar="STUDY")
-@click.option("--run", "folder", metavar="DIR", help="Run folder. Default: runs/<study>.")
+@click.option(
+    "--run",
+    "folder",
+    metavar="DIR",
+    help="Run folder, or s3://bucket/path. Default: <storage>/<study>, that is runs/<study>.",
+)
 @click.option("--local", is_flag=True, help="Train in this process, without Ray.")
 @click.option("--workers", type=click.IntRange(min=1), help="Blocks at once. Default: all cores.")
+@click.option("--retry-failed", is_flag=True, help="Train failed replicas again.")
 @SET
 @DATA
 def run(
@@ -142,6 +148,7 @@ def run(
     folder: str | None,
     local: bool,
     workers: int | None,
+    retry_failed: bool,
     overrides: Sequence[str],
     data: str,
 ) -> None:
@@ -154,10 +161,17 @@ def run(
     from initmem.tune.launch import run as train
 
     try:
-        summary = train(checked, folder, local=local, workers=workers, data=data)
+        summary = train(
+            checked,
+            folder,
+            local=local,
+            workers=workers,
+            data=data,
+            retry_failed=retry_failed,
+        )
     except KeyboardInterrupt as stop:
         again = shlex.join(["initmem", *sys.argv[1:]])
-        click.echo(f"\nstopped by {stop or 'SIGINT'}; to go on: {again}", err=True)
+        click.echo(f"\nstopped by {str(stop) or 'SIGINT'}; to go on: {again}", err=True)
         sys.exit(getattr(stop, "exit_status", 130))
     states = ", ".join(f"{n} {state}" for state, n in summary.states.items())
     if not summary.trained and summary.done >= summary.planned:
@@ -165,11 +179,14 @@ def run(
     else:
         told = f"{summary.trained} trained in {summary.seconds:.0f} s"
         click.echo(f"{checked.name}: {summary.done} of {summary.planned} replicas, {told}")
-    click.echo(f"{states or 'no rows'}\nfigures and report: python -m analysis {summary.folder}")
+    if summary.repeated_steps:
+        click.echo(f"{summary.repeated_steps} steps were trained twice after kills")
+    click.echo(f"{states or 'no rows'}\nfigures and report: python -m analysis {summary.address}")
     if summary.done < summary.planned:
-        raise UserError(f"{summary.folder}: run: incomplete; the same command goes on from here")
+        raise UserError(f"{summary.address}: run: incomplete; the same command goes on from here")
     if summary.states.get("failed"):
-        click.echo("some replicas failed: column `error` of the rows says why", err=True)
+        hint = "`error` in their rows says why; --retry-failed trains them again"
+        click.echo(f"some replicas failed: {hint}", err=True)
         sys.exit(1)
 
 
@@ -182,17 +199,16 @@ def status(folder: str) -> None:
     """
     from initmem.memory import memory
     from initmem.records.store import Store, counted
-    from initmem.tune.owner import owner_of
+    from initmem.tune.owner import described, owner_of
 
     store = Store(folder)
     study = store.open()
     rows = store.rows()
-    owner = owner_of(store.folder)
-    where = ", ".join(f"{key} {value}" for key, value in owner.items()) if owner else ""
+    owner = owner_of(store.files)
     click.echo(
         f"{study.name}: {len(rows)} of {count(study)} replicas, {counted(rows) or 'no rows'}"
     )
-    click.echo(f"running: {where}" if owner else "not running")
+    click.echo("not running" if owner is None else f"running: {described(owner)}")
     if rows:
         cells = memory(store.frame()).dropna(subset="memory")
         for _, line in cells.sort_values("memory", ascending=False).iterrows():

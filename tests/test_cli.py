@@ -68,7 +68,7 @@ def test_run_status_export_rerun(run: Path, tiny: Path) -> None:
     assert "tiny: 12 of 12 replicas" in status.output and "not running" in status.output
     exported = call("export", run)
     assert exported.output.split() == [str(run / "rows.parquet"), str(run / "rows.csv")]
-    replica = next((run / "records").glob("*.json")).stem
+    replica = next((run / "records").glob("*.sealed")).stem
     assert "the same row, bit for bit" in call("rerun", run, replica).output
 
 
@@ -83,9 +83,9 @@ def test_set_changes_a_field_and_is_checked(tiny: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["status", "nowhere"], "holds no study.json, so it is no run"),
-        (["export", "nowhere"], "holds no study.json, so it is no run"),
-        (["rerun", "nowhere", "abc"], "holds no study.json, so it is no run"),
+        (["status", "nowhere"], "holds no study.sealed, so it is no run"),
+        (["export", "nowhere"], "holds no study.sealed, so it is no run"),
+        (["rerun", "nowhere", "abc"], "holds no study.sealed, so it is no run"),
         (["run", "nowhere.yaml"], "nowhere.yaml: study: cannot be read: No such file"),
         (["fetch", "cifar"], "unknown data set 'cifar', allowed: digits, .*did you mean"),
     ],

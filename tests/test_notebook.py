@@ -12,7 +12,7 @@ def test_from_study_to_memory(tmp_path: Path) -> None:
     study(tmp_path)
     loaded = initmem.load_study(tmp_path / "tiny.yaml", ["search.draws=1"])
     summary = initmem.run(loaded, tmp_path / "run", local=True)
-    rows = initmem.rows(summary.folder)
+    rows = initmem.rows(summary.address)
     cells = initmem.memory(rows)
     assert (len(rows), len(cells)) == (4, 1)
     assert set(initmem.__all__) == {"load_study", "run", "rows", "memory"}

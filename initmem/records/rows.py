@@ -87,7 +87,8 @@ SCHEMA = pa.schema(
         "run.host": pa.string(),
         "run.started": pa.string(),  # UTC
         "run.seconds": pa.float64(),  # of training, over all resumptions
-        "run.resumed": pa.int64(),  # times training went on from a checkpoint
+        "run.resumed": pa.int64(),  # times training went on after a kill
+        "run.repeated_steps": pa.int64(),  # steps trained twice because of one
     }
 )
 

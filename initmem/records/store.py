@@ -1,19 +1,17 @@
-"""A run folder: what a study leaves on disk, and the only truth about what is done.
+"""A run: what a study leaves behind, and the only truth about what is done.
 
-    RUN/study.json               the study, resolved
-    RUN/records/<replica>.json   one a replica: a line with the SHA-256 of the next, then the row
-    RUN/checkpoints/<replica>/   of replicas in training
-    RUN/rows.parquet, rows.csv   the table, made from the records
-    RUN/tensorboard/             Ray Tune's own files
+    study.sealed                   the study, resolved
+    records/<replica>.sealed       one a replica: its row
+    checkpoints/<replica>/         of replicas in training
+    rows.parquet, rows.csv         the table, made from the records
+    tensorboard/                   Ray Tune's own files
+    report/                        what `python -m analysis` makes
 
-Every file appears whole or not at all: written aside, flushed, renamed.
+A sealed file is a line with the SHA-256 of what follows it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -25,114 +23,72 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
+from initmem.records.files import Files, LocalFiles, files_at, seal, unseal
+from initmem.records.meter import Meter
 from initmem.records.rows import Row, from_text, table, to_text
 from initmem.study.plan import Cell, Replica
 from initmem.study.recipe import flatten
 from initmem.study.spec import Study, UserError
 
-
-def write_atomic(path: Path, content: bytes) -> None:
-    """Write so that a kill at any moment leaves the old file or the new one, whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with open(aside, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
-
-
-def seal(content: bytes) -> bytes:
-    """The content behind a line with its SHA-256."""
-    return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
-
-
-def unseal(sealed: bytes) -> bytes | None:
-    """The content, or None if a bit of it is not as written."""
-    checksum, _, content = sealed.partition(b"\n")
-    return content if hashlib.sha256(content).hexdigest().encode() == checksum else None
-
-
-class Checkpoints:
-    """The checkpoints of one replica: the last two, so that a damaged one has a predecessor."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def save(self, step: int, content: bytes) -> None:
-        older = self._files()
-        write_atomic(self.folder / f"{step:010d}.pt", seal(content))
-        for path in older[:-1]:
-            path.unlink()
-
-    def latest(self) -> bytes | None:
-        """The newest checkpoint that is as written. A damaged one is named and set aside."""
-        for path in reversed(self._files()):
-            content = unseal(path.read_bytes())
-            if content is not None:
-                return content
-            os.replace(path, path.with_suffix(".damaged"))
-            print(f"{path}: checkpoint: damaged, set aside; an older one is used", file=sys.stderr)
-        return None
-
-    def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _files(self) -> list[Path]:
-        return sorted(self.folder.glob("[0-9]*.pt"))
+STUDY = "study.sealed"
+RECORDS = "records"
+SEALED = ".sealed"
 
 
 class Store:
-    """A run folder. Reading keeps every verified row, so a second look reads new records only."""
+    """A run folder, here or in a bucket. Verified rows are kept in memory, so a second look reads
+    new records only."""
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder).absolute()
-        self.records = self.folder / "records"
+    def __init__(self, address: str | Path) -> None:
+        self.files = files_at(address)
+        self.address = self.files.address
         self._rows: dict[str, Row] = {}
 
     def open(self) -> Study:
         """The study of an existing run. Raises UserError where there is none."""
-        path = self.folder / "study.json"
+        sealed = self.files.read(STUDY)
+        if sealed is None:
+            raise UserError(f"{self.address}: run: holds no {STUDY}, so it is no run")
+        content = unseal(sealed)
+        hint = f"`initmem run STUDY --run {self.address}` writes it anew"
+        if content is None:
+            raise UserError(f"{self.address}/{STUDY}: run: damaged; {hint}")
         try:
-            return Study.model_validate_json(path.read_bytes())
-        except FileNotFoundError:
-            raise UserError(f"{self.folder}: run: holds no study.json, so it is no run") from None
-        except OSError as error:
-            raise UserError(f"{path}: run: cannot be read: {error.strerror}") from None
+            return Study.model_validate_json(content)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]["msg"]
-            raise UserError(f"{path}: run: damaged, or of another version: {first}") from None
+            raise UserError(f"{self.address}/{STUDY}: run: of another version: {first}") from None
+
+    def known(self) -> Study | None:
+        """The study of the run, or None where nothing was run yet; a damaged one is set aside,
+        for every record holds its whole recipe."""
+        sealed = self.files.read(STUDY)
+        if sealed is not None and unseal(sealed) is None:
+            self._set_aside(STUDY, "run", "it is written anew")
+            return None
+        return None if sealed is None else self.open()
 
     def create(self, study: Study) -> None:
-        """Make the folder and keep the study in it. Raises UserError if it cannot be written."""
-        try:
-            self.records.mkdir(parents=True, exist_ok=True)
-            content = study.model_dump_json(indent=1, exclude_defaults=True)
-            write_atomic(self.folder / "study.json", content.encode())
-        except OSError as error:
-            raise UserError(f"{self.folder}: run: cannot be written: {error.strerror}") from None
+        """Keep the study in the run. Raises UserError if it cannot be written."""
+        content = study.model_dump_json(indent=1, exclude_defaults=True)
+        self.files.write(STUDY, seal(content.encode()))
 
     def put(self, row: Row) -> None:
         """Keep a replica's row: from here on it is done."""
-        path = self.records / f"{row['replica']}.json"
-        write_atomic(path, seal(to_text(row).encode()) + b"\n")
+        self.files.write(f"{RECORDS}/{row['replica']}{SEALED}", seal(to_text(row).encode()))
         self._rows[row["replica"]] = row
 
     def get(self, replica: str) -> Row | None:
         """A replica's row, or None if it has none. A damaged record is named and set aside."""
         if replica in self._rows:
             return self._rows[replica]
-        path = self.records / f"{replica}.json"
-        try:
-            content = unseal(path.read_bytes().removesuffix(b"\n"))
-        except FileNotFoundError:
+        name = f"{RECORDS}/{replica}{SEALED}"
+        sealed = self.files.read(name)
+        if sealed is None:
             return None
+        content = unseal(sealed)
         if content is None:
-            os.replace(path, path.with_suffix(".damaged"))
-            print(f"{path}: record: damaged, set aside; it is trained again", file=sys.stderr)
+            self._set_aside(name, "record", "it is trained again")
             return None
         self._rows[replica] = from_text(content.decode())
         return self._rows[replica]
@@ -147,13 +103,16 @@ class Store:
         if changed:
             old = ", ".join(f"{name} {row[name]} -> {asked[name]}" for name in changed)
             raise UserError(
-                f"{self.records / replica.id}.json: record: of another default: {old}; "
+                f"{self.address}/{RECORDS}/{replica.id}: record: of another default: {old}; "
                 f"state the old value in the study, or use another --run folder"
             )
         return row
 
-    def checkpoints_of(self, replica: Replica) -> Checkpoints:
-        return Checkpoints(self.folder / "checkpoints" / replica.id)
+    def forget(self, replica: str) -> None:
+        """Set a row aside, so that the replica is trained again."""
+        name = f"{RECORDS}/{replica}{SEALED}"
+        self.files.rename(name, name.replace(SEALED, ".failed"))
+        del self._rows[replica]
 
     def cell(self, cell: Cell) -> list[Row] | None:
         """The rows of a cell, in its order, or None unless all are done."""
@@ -162,9 +121,8 @@ class Store:
 
     def names(self) -> set[str]:
         """The replicas that have a record."""
-        if not self.records.is_dir():
-            return set()
-        return {path.stem for path in self.records.glob("[!.]*.json")}
+        names = self.files.names(RECORDS)
+        return {name.removesuffix(SEALED) for name in names if name.endswith(SEALED)}
 
     def rows(self) -> list[Row]:
         """All rows, by arm, draw, memory-axis value and seed."""
@@ -177,23 +135,68 @@ class Store:
         """All rows as a DataFrame."""
         return table(self.rows()).to_pandas()
 
-    def export(self) -> list[Path]:
+    def checkpoints_of(self, replica: str) -> Checkpoints:
+        return Checkpoints(self.files, f"checkpoints/{replica}")
+
+    def export(self) -> list[str]:
         """Write rows.parquet, with every column, and rows.csv, without lists and bytes."""
         whole = table(self.rows())
         if not len(whole):
-            raise UserError(f"{self.folder}: run: has no rows yet")
+            raise UserError(f"{self.address}: run: has no rows yet")
         parquet, plain = pa.BufferOutputStream(), pa.BufferOutputStream()
         pq.write_table(whole, parquet, write_page_checksum=True, compression="zstd")
         flat = [f.name for f in whole.schema if f.type.num_fields == 0 and f.type != pa.binary()]
         pa_csv.write_csv(whole.select(flat), plain)
-        paths = [self.folder / "rows.parquet", self.folder / "rows.csv"]
-        for path, stream in zip(paths, (parquet, plain), strict=True):
-            write_atomic(path, stream.getvalue().to_pybytes())
-        return paths
+        written = {"rows.parquet": parquet, "rows.csv": plain}
+        for name, stream in written.items():
+            self.files.write(name, stream.getvalue().to_pybytes())
+        return [f"{self.address}/{name}" for name in written]
+
+    def _set_aside(self, name: str, what: str, then: str) -> None:
+        self.files.rename(name, name.replace(SEALED, ".damaged"))
+        print(f"{self.address}/{name}: {what}: damaged, set aside; {then}", file=sys.stderr)
+
+
+class Checkpoints:
+    """The checkpoints of one replica: the last two, so that a damaged one has a predecessor."""
+
+    def __init__(self, files: Files, folder: str) -> None:
+        self.files, self.folder = files, folder
+
+    def save(self, step: int, content: bytes) -> None:
+        older = self._names()
+        self.files.write(f"{self.folder}/{step:010d}{SEALED}", seal(content))
+        for name in older[:-1]:
+            self.files.remove_file(f"{self.folder}/{name}")
+
+    def latest(self) -> bytes | None:
+        """The newest checkpoint that is as written. A damaged one is named and set aside."""
+        for name in reversed(self._names()):
+            path = f"{self.folder}/{name}"
+            content = unseal(self.files.read(path) or b"")
+            if content is not None:
+                return content
+            self.files.rename(path, path.replace(SEALED, ".damaged"))
+            place = f"{self.files.address}/{path}"
+            print(
+                f"{place}: checkpoint: damaged, set aside; an older one is used", file=sys.stderr
+            )
+        return None
+
+    def meter(self) -> Meter:
+        if isinstance(self.files, LocalFiles):
+            return Meter(self.files.folder / self.folder)
+        return Meter(None)
+
+    def remove(self) -> None:
+        self.files.remove(self.folder)
+
+    def _names(self) -> list[str]:
+        return [name for name in self.files.names(self.folder) if name.endswith(SEALED)]
 
 
 def rows(run: str | Path) -> pd.DataFrame:
-    """The rows of a run folder as a DataFrame, a line a replica (columns: `rows.SCHEMA`).
+    """The rows of a run as a DataFrame, a line a replica (columns: `rows.SCHEMA`).
 
     Raises UserError if the folder is no run.
     """

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -86,6 +87,8 @@ class Resources(Section):
     """Replicas a block trains; all is a whole cell."""
     checkpoint_every: Count = 1000
     """Steps between checkpoints."""
+    keep_checkpoints: bool = False
+    """Keep those of finished replicas."""
 
     @model_validator(mode="after")
     def _placeable(self) -> Resources:
@@ -112,6 +115,22 @@ class Study(Section):
     same noise for every value of the memory axis."""
     search: Search = Search()
     resources: Resources = Resources()
+    storage: Annotated[str, Field(min_length=1, max_length=500)] = "runs"
+    """Where runs are kept: a folder, or s3://bucket/path[?region=...]; the study's own run is
+    <storage>/<name>."""
+
+    @property
+    def address(self) -> str:
+        """Of the study's run."""
+        place, query, options = self.storage.partition("?")
+        return f"{place.rstrip('/')}/{self.name}{query}{options}"
+
+    @model_validator(mode="after")
+    def _without_password(self) -> Study:
+        if re.search(r"//[^/?]*@|(secret|access|token)_?key=", self.storage):
+            text = "carries credentials; they come from the environment, never from a study"
+            raise invalid("storage", text)
+        return self
 
     @model_validator(mode="after")
     def _searchable(self) -> Study:

@@ -35,6 +35,16 @@ class Checkpoints(Protocol):
 
     def latest(self) -> bytes | None: ...
 
+    def meter(self) -> Meter: ...
+
+
+class Meter(Protocol):
+    """Counts steps, also those that a kill makes in vain."""
+
+    def starts_at(self, step: int) -> None: ...
+
+    def reached(self, step: int) -> None: ...
+
 
 class Training:
     """One network in training, and all that must survive a kill."""
@@ -54,7 +64,7 @@ class Training:
         self.curve: list[dict[str, float]] = []
         self.best: dict[str, Tensor] = {}
         self.order_N = torch.empty(0, dtype=torch.int64)
-        self.seconds, self.resumed = 0.0, 0
+        self.seconds = 0.0
 
     def _weight(self, name: str) -> Tensor:
         return self.network.get_parameter(name).detach()
@@ -68,7 +78,6 @@ class Training:
             "losses": self.losses_T[: self.step].clone(),
             "curve": self.curve,
             "seconds": self.seconds,
-            "resumed": self.resumed,
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -76,7 +85,7 @@ class Training:
         self.network.load_state_dict(state["network"])
         self.stepper.load(state["optimizers"])
         self.losses_T[: self.step] = state["losses"]
-        self.seconds, self.resumed = state["seconds"], state["resumed"] + 1
+        self.seconds = state["seconds"]
 
     def update(self) -> None:
         """One step of the optimizer."""
@@ -157,6 +166,7 @@ class Training:
             total_steps=self.recipe.total_steps,
             steps_per_epoch=self.recipe.steps_per_epoch,
             losses_T=self.losses_T[: self.step].cpu(),
+            constant_loss=self._entropy(),
             curve=self.curve,
             selected=selected,
             final=final,
@@ -164,6 +174,11 @@ class Training:
             norms=weight_norms(self.start, weights),
             diverged_step=None if self.finite else self.first_not_finite() or self.step,
         )
+
+    def _entropy(self) -> float:
+        counts = torch.bincount(self.data.train.targets.cpu()).double()
+        shares = counts[counts > 0] / counts.sum()
+        return float(-(shares * shares.log()).sum())
 
     def _tested(self, point: dict[str, Any]) -> Predictor:
         accuracy, loss, predicted_N = self.measure(self.data.test)
@@ -184,9 +199,12 @@ def train(
     saved = checkpoints.latest()
     if saved is not None:
         training.load(unpack(saved, training.device))
+    meter = checkpoints.meter()
+    meter.starts_at(training.step)
     clock = time.perf_counter()
     while training.step < recipe.total_steps and training.finite:
         training.update()
+        meter.reached(training.step)
         last = training.step == recipe.total_steps
         if training.step % recipe.evaluation_interval == 0 or last:
             training.evaluate()

@@ -14,7 +14,8 @@ from initmem.training.initialize import GROUPS, Audit, group_of
 INTERPOLATED = 99.5
 """Train accuracy in percent from which a network counts as interpolating (arXiv 2605.29152)."""
 PLATEAU = 0.02
-"""Largest relative change of the train loss between the last two tenths of the budget."""
+"""Largest relative change of the train loss between the last two tenths of the budget, and how
+far, relatively, the last must be below the loss of a constant prediction."""
 
 
 @dataclass
@@ -42,6 +43,8 @@ class Outcome:
     steps_per_epoch: int
     losses_T: Tensor
     """Mean batch loss of each step trained."""
+    constant_loss: float
+    """Train loss of the best constant prediction: the entropy of the training labels, in nats."""
     curve: list[dict[str, float]]
     selected: Predictor | None
     final: Predictor | None
@@ -63,14 +66,19 @@ class Outcome:
         return next((int(step) for step in reached), None)
 
     def state(self) -> str:
-        """interpolated, plateaued, undertrained or diverged."""
+        """interpolated, plateaued (the train loss is flat, below that of a constant prediction),
+        undertrained or diverged."""
         if self.diverged_step is not None:
             return "diverged"
         if self.interpolated_step() is not None:
             return "interpolated"
         before, last = self.tenths()
-        flat = before is not None and last is not None and abs(last - before) <= PLATEAU * before
-        return "plateaued" if flat else "undertrained"
+        if before is None or last is None:
+            return "undertrained"
+        flat = abs(last - before) <= PLATEAU * before
+        # A dead network's loss is flat too, but nothing holds it there: it has learned nothing.
+        learned = last < (1 - PLATEAU) * self.constant_loss
+        return "plateaued" if flat and learned else "undertrained"
 
     def row(self) -> dict[str, Any]:
         """The columns of a row that training fills."""

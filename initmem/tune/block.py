@@ -34,9 +34,13 @@ def train_block(study: Study, block: Block, store: Store, data: Path) -> Iterato
     use_threads(study.resources.cpus)
     for replica in block.replicas:
         if store.done(replica) is None:
-            checkpoints = store.checkpoints_of(replica)
-            store.put((yield from train_replica(study, replica, data, checkpoints)))
-            checkpoints.remove()
+            checkpoints = store.checkpoints_of(replica.id)
+            row = yield from train_replica(study, replica, data, checkpoints)
+            meter = checkpoints.meter()
+            row |= {"run.resumed": meter.resumed, "run.repeated_steps": meter.repeated}
+            store.put(row)
+            if not study.resources.keep_checkpoints:
+                checkpoints.remove()
 
 
 def use_threads(cpus: int) -> None:
@@ -80,7 +84,6 @@ def train_replica(
         "version.python": platform.python_version(),
         "run.host": socket.gethostname(),
         "run.started": started.isoformat(timespec="seconds"),
-        "run.resumed": 0,
     }
     try:
         dataset = load(replica.recipe.data, data).to(device)
@@ -100,7 +103,6 @@ def train_replica(
             "parameters": sum(p.numel() for p in training.network.parameters()),
             "data_hash": dataset.hash,
             "run.seconds": training.seconds,
-            "run.resumed": training.resumed,
         }
     return complete(row)
 

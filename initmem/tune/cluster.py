@@ -46,6 +46,7 @@ def run_on_ray(
 
     from initmem.tune.searcher import AgendaSearcher, WatchCallback
     from initmem.tune.trainable import BlockTrainable
+    from initmem.tune.watchdog import shut_down, watched
 
     resources = study.resources
     workers = workers or max(1, (os.cpu_count() or 1) // resources.cpus)
@@ -54,7 +55,7 @@ def run_on_ray(
     ray.init(
         address=address,
         log_to_driver=False,
-        logging_level="ERROR",
+        logging_level="CRITICAL",
         **(mine if address == "local" else {}),
     )
     try:
@@ -63,7 +64,7 @@ def run_on_ray(
             trainable,
             param_space={"study": study.name},
             tune_config=tune.TuneConfig(
-                search_alg=AgendaSearcher(agenda, store.folder, data),
+                search_alg=AgendaSearcher(agenda, store.address, data),
                 num_samples=-1,
                 max_concurrent_trials=workers,
                 reuse_actors=True,
@@ -72,16 +73,16 @@ def run_on_ray(
             ),
             run_config=tune.RunConfig(
                 name="tensorboard",
-                storage_path=str(store.folder),
+                storage_path=store.address,
                 failure_config=tune.FailureConfig(max_failures=RETRIES),
                 callbacks=[TBXLoggerCallback(), WatchCallback(watch, agenda)],
                 verbose=0,
             ),
         )
-        with stoppable():
+        with stoppable(), watched():
             tuner.fit()
     finally:
-        ray.shutdown()
+        shut_down()
 
 
 def placement(study: Study, device: str) -> dict[str, float]:

@@ -25,37 +25,44 @@ from initmem.tune.watch import Watch
 class Summary:
     """What a run came to."""
 
-    folder: Path
+    address: str
+    """Of the run: a folder, or a place in a bucket."""
     planned: int
     done: int
     trained: int
     """Replicas trained by this run, not before it."""
     states: dict[str, int]
+    repeated_steps: int
+    """Steps trained twice because a worker was lost after its last checkpoint, over all runs."""
     seconds: float
 
 
 def run(
     study: Study,
-    folder: str | Path | None = None,
+    address: str | Path | None = None,
     *,
     local: bool = False,
     workers: int | None = None,
     data: str | Path = "data",
+    retry_failed: bool = False,
 ) -> Summary:
     """Train what a study lacks. A finished study starts nothing.
 
-    folder: of the run, default runs/<name>; local: in this process, without Ray; workers: blocks
-    at once, default as many as the machine has cores for; data: folder of the data sets.
-    Raises UserError before anything starts if the study cannot run here or contradicts the
-    folder's own.
+    address: a folder or s3://bucket/path, default <study.storage>/<study.name>; local: in this
+    process, without Ray; workers: blocks at once, default as many as the machine has cores for;
+    data: folder of the data sets; retry_failed: train replicas in state failed again.
+    Raises UserError before anything starts if the study cannot run here or contradicts what was
+    run at the address.
     """
     clock = time.monotonic()
-    store = Store(folder or Path("runs") / study.name)
+    store = Store(address or study.address)
     data = Path(data).absolute()
     planned = count(study)
-    known = _known_study(store)
+    known = store.known()
     if known is not None:
         _refuse_conflicts(known, study, store)
+    if retry_failed:
+        _forget_failed(store)
     agenda = Agenda(study, store.cell, _drawn(study, store))
     before = len(store.names())
     first = agenda.next()
@@ -63,8 +70,8 @@ def run(
         device = device_of(study)
         for section in _data_sections(study):
             check(section, data)
-        store.create(study)
-        with owning(store.folder):
+        with owning(store.files):
+            store.create(study)
             watch = Watch(store, study.name, planned)
             agenda.waiting.appendleft(first)
             if local:
@@ -75,13 +82,15 @@ def run(
 
                 run_on_ray(study, agenda, store, data, watch, workers, device.type)
             watch.end(agenda.last_cell)
-    states = Counter(row["state"] for row in store.rows())
+    rows = store.rows()
+    states = Counter(row["state"] for row in rows)
     return Summary(
-        folder=store.folder,
+        address=store.address,
         planned=planned,
-        done=len(store.names()),
-        trained=len(store.names()) - before,
+        done=len(rows),
+        trained=len(rows) - before,
         states={state: states[state] for state in STATES if states[state]},
+        repeated_steps=sum(row["run.repeated_steps"] or 0 for row in rows),
         seconds=time.monotonic() - clock,
     )
 
@@ -93,8 +102,12 @@ def _run_local(study: Study, agenda: Agenda, store: Store, data: Path, watch: Wa
         agenda.finished(block)
 
 
-def _known_study(store: Store) -> Study | None:
-    return store.open() if (store.folder / "study.json").exists() else None
+def _forget_failed(store: Store) -> None:
+    failed = [row["replica"] for row in store.rows() if row["state"] == "failed"]
+    if failed:
+        with owning(store.files):
+            for replica in failed:
+                store.forget(replica)
 
 
 def _refuse_conflicts(known: Study, study: Study, store: Store) -> None:
@@ -102,7 +115,7 @@ def _refuse_conflicts(known: Study, study: Study, store: Store) -> None:
     if changed and store.names():
         lines = "\n".join(f"  {line}" for line in changed)
         raise UserError(
-            f"{store.folder}: run: holds rows of another study:\n{lines}\n"
+            f"{store.address}: run: holds rows of another study:\n{lines}\n"
             f"take the change back, or name another folder with --run"
         )
 

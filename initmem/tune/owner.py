@@ -1,4 +1,5 @@
-"""One driver a run folder. The kernel frees the lock when its process ends, however it ends."""
+"""One driver a run. Here the kernel frees the lock when its process ends, however it ends; in a
+bucket the owner signs again every half minute."""
 
 from __future__ import annotations
 
@@ -6,42 +7,133 @@ import fcntl
 import json
 import os
 import socket
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
+from initmem.records.files import Files, LocalFiles
 from initmem.study.spec import UserError
 
 FILE = "owner.json"
+SIGN_EVERY_S = 30.0
+DEAD_AFTER_S = 120.0
+"""An owner in a bucket that did not sign for so long is dead."""
+
+Owner = dict[str, Any]
 
 
-def owner_of(folder: Path) -> dict[str, Any] | None:
+def owner_of(files: Files) -> Owner | None:
     """Host, pid and start of the driver that runs this folder, or None."""
+    if isinstance(files, LocalFiles):
+        return _locked(files)
+    owner = _read(files)
+    return None if owner is None or _is_dead(owner) else owner
+
+
+@contextmanager
+def owning(files: Files) -> Iterator[None]:
+    """Hold the run. Raises UserError, naming the other, if another driver does."""
+    hold = _hold_folder if isinstance(files, LocalFiles) else _hold_bucket
+    with hold(files):
+        yield
+
+
+@contextmanager
+def _hold_folder(files: Files) -> Iterator[None]:
+    assert isinstance(files, LocalFiles)
     try:
-        with open(folder / FILE, "rb") as file:
+        files.folder.mkdir(parents=True, exist_ok=True)
+        file = open(files.folder / FILE, "a+")
+    except OSError as error:
+        place = files.folder / FILE
+        raise UserError(f"{place}: run: cannot be written: {error.strerror}") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(_refusal(files, _locked(files) or {})) from None
+        _take_over(_read(files))
+        file.truncate(0)
+        json.dump(_signature(), file)
+        file.flush()
+        yield
+        file.truncate(0)  # an owner that ended in order leaves an empty file
+
+
+@contextmanager
+def _hold_bucket(files: Files) -> Iterator[None]:
+    owner = _read(files)
+    if owner is not None and not _is_dead(owner):
+        raise UserError(_refusal(files, owner))
+    _take_over(owner)
+    ended = threading.Event()
+    mine = _signature()
+
+    def sign() -> None:
+        while True:
+            files.write(FILE, json.dumps({**mine, "signed": time.time()}).encode())
+            if ended.wait(SIGN_EVERY_S):
+                return
+
+    thread = threading.Thread(target=sign, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        files.remove_file(FILE)
+
+
+def _locked(files: LocalFiles) -> Owner | None:
+    try:
+        with open(files.folder / FILE, "rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                owner: dict[str, Any] = json.loads(file.read() or b"{}")
-                return owner
-    except FileNotFoundError:
+                return _read(files) or {}
+    except OSError:
         pass
     return None
 
 
-@contextmanager
-def owning(folder: Path) -> Iterator[None]:
-    """Hold the folder. Raises UserError, naming the other, if another driver does."""
-    with open(folder / FILE, "a+") as file:
+def _read(files: Files) -> Owner | None:
+    try:
+        owner = json.loads(files.read(FILE) or b"null")
+    except ValueError:  # torn: its writer died in the middle
+        return None
+    return owner if isinstance(owner, dict) else None
+
+
+def _is_dead(owner: Owner) -> bool:
+    here = owner.get("host") == socket.gethostname()
+    if here and isinstance(owner.get("pid"), int) and owner["pid"] != os.getpid():
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            who = ", ".join(f"{key} {value}" for key, value in (owner_of(folder) or {}).items())
-            raise UserError(f"{folder}: run: another driver runs it ({who})") from None
-        file.truncate(0)
-        since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-        json.dump({"host": socket.gethostname(), "pid": os.getpid(), "since": since}, file)
-        file.flush()
-        yield
+            os.kill(owner["pid"], 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            pass
+    signed = owner.get("signed", 0.0)
+    return not isinstance(signed, int | float) or time.time() - signed > DEAD_AFTER_S
+
+
+def _signature() -> Owner:
+    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+    return {"host": socket.gethostname(), "pid": os.getpid(), "since": since}
+
+
+def _refusal(files: Files, owner: Owner) -> str:
+    return f"{files.address}: run: another driver runs it ({described(owner)})"
+
+
+def _take_over(owner: Owner | None) -> None:
+    if owner is not None:
+        print(f"taken over from a driver that died ({described(owner)})", file=sys.stderr)
+
+
+def described(owner: Owner) -> str:
+    return ", ".join(f"{key} {owner[key]}" for key in ("host", "pid", "since") if key in owner)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from initmem.data.load import check
+from initmem.records.meter import Meter
 from initmem.records.store import Store
 from initmem.study.plan import Replica
 from initmem.study.recipe import Recipe, field_types
@@ -21,6 +22,9 @@ class _Nowhere:
 
     def latest(self) -> None: ...
 
+    def meter(self) -> Meter:
+        return Meter(None)
+
 
 def rerun(folder: str | Path, name: str, data: str | Path) -> dict[str, tuple[Any, Any]]:
     """Columns of the row that came out different, with the old and the new value; those under
@@ -34,7 +38,7 @@ def rerun(folder: str | Path, name: str, data: str | Path) -> dict[str, tuple[An
     if old is None:
         close = difflib.get_close_matches(name, store.names(), n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        raise UserError(f"{store.folder}: {name}: no such replica among its records{hint}")
+        raise UserError(f"{store.address}: {name}: no such replica among its records{hint}")
     replica = Replica(_recipe(old), old["seed"], old["arm"], old["cell"], old["draw"])
     check(replica.recipe.data, Path(data).absolute())
     use_threads(old["threads"] or study.resources.cpus)

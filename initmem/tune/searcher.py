@@ -21,7 +21,7 @@ class AgendaSearcher(Searcher):
     has a block ready whenever no cell is open.
     """
 
-    def __init__(self, agenda: Agenda, run: Path, data: Path) -> None:
+    def __init__(self, agenda: Agenda, run: str, data: Path) -> None:
         super().__init__()
         self.agenda, self.run, self.data = agenda, run, data
         self.blocks: dict[str, Block] = {}

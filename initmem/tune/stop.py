@@ -29,7 +29,10 @@ def stoppable() -> Iterator[None]:
         yield
         return
 
+    received: list[int] = []
+
     def stop(number: int, frame: FrameType | None) -> None:
+        received.append(number)
         for each in before:
             signal.signal(each, signal.SIG_IGN)  # a second Ctrl-C must not break the clean-up
         raise Stopped(number)
@@ -38,6 +41,8 @@ def stoppable() -> Iterator[None]:
     before = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
+    except KeyboardInterrupt:  # Ray's own code may have put a bare one in the place of ours
+        raise Stopped(received[0] if received else signal.SIGINT) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -20,14 +20,14 @@ REPORT_EVERY_S = 2.0
 POINT = "point"
 
 
-def config_of(block: Block, run: Path, data: Path) -> dict[str, Any]:
+def config_of(block: Block, run: str, data: Path) -> dict[str, Any]:
     """What a trial is told; the study itself lies in the run folder."""
     return {
         POINT: block.cell.point,
         "arm": block.cell.arm.index,
         "draw": block.cell.draw,
         "block": block.index,
-        "run": str(run),
+        "run": run,
         "data": str(data),
     }
 

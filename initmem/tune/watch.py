@@ -43,7 +43,7 @@ class Watch:
         fresh = done - self.before
         if fresh and done < self.planned:
             parts.append(f"{duration(elapsed / fresh * (self.planned - done))} left")
-        parts.append(str(self.store.folder))
+        parts.append(self.store.address)
         return " | ".join(part for part in parts if part)
 
     def end(self, last_cell: list[dict[str, Any]]) -> None:

@@ -165,7 +165,7 @@ def test_errors_are_one_line_and_a_status(tmp_path: Path) -> None:
     blocked = make.run(tmp_path / "blocked", study, rows=8)
     (blocked / "report").write_text("a file where the folder should be")
     for folder, says in {
-        tmp_path / "nowhere": "holds no study.json, so it is no run",
+        tmp_path / "nowhere": "holds no study.sealed, so it is no run",
         empty: "the run has no rows yet",
         failed: "no row has a test accuracy to draw",
         blocked: "cannot be written",

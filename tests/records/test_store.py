@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 
 import pandas as pd
@@ -11,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from initmem.records import rows as row_module
+from initmem.records.files import LocalFiles, seal, unseal
 from initmem.records.rows import SCHEMA, complete, from_text, to_text
-from initmem.records.store import Checkpoints, Store, seal, unseal, write_atomic
+from initmem.records.store import Checkpoints, Store
 from initmem.study.plan import Replica
 from initmem.study.recipe import flatten
 from initmem.study.spec import Study, UserError
@@ -61,7 +60,7 @@ def test_schema_has_every_field_a_recipe_can_set() -> None:
 
 
 def test_rows_are_ordered_and_read_back_by_another_store(store: Store, of: Study) -> None:
-    other = Store(store.folder)
+    other = Store(store.address)
     assert other.open() == of
     scales = [(r["init.scale"], r["seed"]) for r in other.rows()]
     assert scales == [(1.0, 0), (1.0, 1), (2.0, 0), (2.0, 1)]
@@ -73,14 +72,14 @@ def test_a_damaged_record_is_named_set_aside_and_not_done(
     store: Store, of: Study, cut: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     replica = first_cell(of).replicas[1]
-    path = store.records / f"{replica.id}.json"
-    content = path.read_bytes().rstrip(b"\n")
+    path = Path(store.address, "records", f"{replica.id}.sealed")
+    content = path.read_bytes()
     flipped = bytearray(content)
     flipped[len(content) // 2] ^= 4
     damage = {"empty": b"", "half": content[: len(content) // 2], "last byte": content[:-1],
               "bit": bytes(flipped)}  # fmt: skip
     path.write_bytes(damage[cut])
-    fresh = Store(store.folder)
+    fresh = Store(store.address)
     assert fresh.done(replica) is None and fresh.cell(first_cell(of)) is None
     said = capsys.readouterr().err
     assert said == f"{path}: record: damaged, set aside; it is trained again\n"
@@ -91,7 +90,7 @@ def test_a_record_of_another_default_is_noticed(store: Store, of: Study) -> None
     replica = first_cell(of).replicas[0]
     store.put({**row(replica), "optim.clip": 1.0})
     with pytest.raises(UserError, match=r"optim\.clip 1\.0 -> None"):
-        Store(store.folder).done(replica)
+        Store(store.address).done(replica)
 
 
 def test_export_has_every_column_and_page_checksums(store: Store) -> None:
@@ -100,31 +99,29 @@ def test_export_has_every_column_and_page_checksums(store: Store) -> None:
     assert table.schema.equals(SCHEMA) and len(table) == 4
     frame = pd.read_csv(plain)
     assert len(frame) == 4 and "selected.test_predictions" not in frame and "curve" not in frame
-    first = parquet.read_bytes(), plain.read_bytes()
-    assert (*(p.read_bytes() for p in Store(store.folder).export()),) == first
+    first = Path(parquet).read_bytes(), Path(plain).read_bytes()
+    assert (*(Path(p).read_bytes() for p in Store(store.address).export()),) == first
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"holds no study\.json"):
+    with pytest.raises(UserError, match=r"holds no study\.sealed"):
         Store(tmp_path / "nothing").open()
-    (tmp_path / "study.json").write_text(json.dumps({"name": "x"}))
-    with pytest.raises(UserError, match=r"study\.json: run: damaged"):
+    (tmp_path / "study.sealed").write_bytes(seal(b'{"name": "x"}'))
+    with pytest.raises(UserError, match=r"study\.sealed: run: of another version"):
         Store(tmp_path).open()
 
 
-def test_a_write_leaves_the_old_file_or_the_new(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_damaged_study_is_named_and_written_anew_by_the_next_run(
+    store: Store, of: Study, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "file"
-    write_atomic(path, b"old")
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "replace", killed)
-    with pytest.raises(KeyboardInterrupt):
-        write_atomic(path, b"new")
-    assert path.read_bytes() == b"old"
+    path = Path(store.address, "study.sealed")
+    path.write_bytes(path.read_bytes().replace(b"digits", b"digitz"))
+    with pytest.raises(UserError, match=r"study\.sealed: run: damaged; `initmem run STUDY"):
+        Store(store.address).open()
+    fresh = Store(store.address)
+    assert fresh.known() is None and "set aside; it is written anew" in capsys.readouterr().err
+    fresh.create(of)
+    assert fresh.open() == of and len(fresh.rows()) == 4
 
 
 def test_every_flipped_bit_is_found() -> None:
@@ -139,18 +136,33 @@ def test_every_flipped_bit_is_found() -> None:
 def test_checkpoints_keep_two_and_fall_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = Checkpoints(tmp_path / "r")
+    kept = Checkpoints(LocalFiles(tmp_path), "r")
     assert kept.latest() is None
     for step in (5, 10, 15):
         kept.save(step, f"state {step}".encode())
-    assert sorted(p.name for p in kept.folder.iterdir()) == ["0000000010.pt", "0000000015.pt"]
+    names = sorted(p.name for p in (tmp_path / "r").iterdir())
+    assert names == ["0000000010.sealed", "0000000015.sealed"]
     assert kept.latest() == b"state 15"
-    newest = kept.folder / "0000000015.pt"
+    newest = tmp_path / "r" / names[1]
     newest.write_bytes(newest.read_bytes()[:-3])
     assert kept.latest() == b"state 10"
     assert "damaged, set aside" in capsys.readouterr().err
     kept.remove()
-    assert not kept.folder.exists()
+    assert not (tmp_path / "r").exists()
+
+
+def test_the_meter_counts_what_kills_made_in_vain(tmp_path: Path) -> None:
+    kept = Checkpoints(LocalFiles(tmp_path), "r")
+    first = kept.meter()
+    first.starts_at(0)
+    for step in range(1, 18):
+        first.reached(step)
+    second = kept.meter()  # as after a kill: nothing was closed
+    second.starts_at(10)
+    second.reached(11)
+    third = kept.meter()
+    third.starts_at(10)
+    assert (kept.meter().repeated, kept.meter().resumed) == (7 + 1, 2)
 
 
 def test_binary_columns_are_known() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -125,8 +126,12 @@ def test_states() -> None:
     first = next(p["step"] for p in learned.curve if p["train_accuracy"] >= 99.5)
     assert learned.row()["interpolated_step"] == first
     assert learned.row()["interpolated_epoch"] == first / 3
-    held = finish(recipe(optim={"steps": 300, "lr": 0.1, "l2": 3.0}))
+    held = finish(recipe(optim={"steps": 300, "lr": 0.1, "l2": 0.2}))
     assert held.state() == "plateaued"
+    assert held.curve[-1]["train_accuracy"] < 99.5
+    dead = finish(recipe(optim={"steps": 300, "lr": 0.1, "l2": 3.0}))
+    assert dead.tenths()[1] == pytest.approx(math.log(10), abs=0.01)
+    assert dead.state() == "undertrained", "nothing is learned that could be remembered"
     assert held.tenths()[0] == pytest.approx(held.losses_T[240:270].double().mean().item())
     assert finish(recipe(optim={"steps": 60, "lr": 0.05})).state() == "undertrained"
 

@@ -17,7 +17,7 @@ import initmem
 from initmem.records.store import Store
 from tests.tiny import TINY
 
-LONG = TINY.replace("steps: 30", "steps: 3000").replace("eval_every: 10", "eval_every: 500")
+LONG = TINY.replace("steps: 30", "steps: 1500").replace("eval_every: 10", "eval_every: 500")
 
 
 def comparable(run: Path) -> pd.DataFrame:
@@ -54,7 +54,7 @@ def said(run: Path) -> str:
 
 def processes() -> list[tuple[int, int, str]]:
     """(pid, parent, command line) of every process but zombies."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,stat=,args="], capture_output=True,
+    listed = subprocess.run(["ps", "-ewwo", "pid=,ppid=,stat=,args="], capture_output=True,
                             text=True, check=True).stdout  # fmt: skip
     lines = (line.split(None, 3) for line in listed.splitlines())
     return [(int(p), int(pp), args) for p, pp, stat, args in lines if not stat.startswith("Z")]
@@ -76,4 +76,6 @@ def running(pid: int) -> bool:
 
 def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
     """Ray's workers that hold a block."""
-    return [pid for pid, args in descendants(process.pid).items() if "ray::" in args]
+    return [
+        pid for pid, args in descendants(process.pid).items() if "ray::ResourceTrainable" in args
+    ]

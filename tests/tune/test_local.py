@@ -15,6 +15,7 @@ from initmem.study.spec import UserError
 from initmem.tune.rerun import rerun
 from tests.data.files import write
 from tests.tiny import study
+from tests.tune.driving import comparable
 
 GRID = """
 recipe:
@@ -175,6 +176,28 @@ def test_gpus_that_are_not_there_are_refused_at_once(
     assert set(initmem.rows(tmp_path / "run")["device"]) == {"cpu"}
 
 
+def test_failed_replicas_are_trained_again_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from initmem.training.loop import Training
+
+    initmem.run(study(tmp_path), tmp_path / "whole", local=True)
+    update = Training.update
+
+    def broken(self: Training) -> None:
+        if self.seed == 1:
+            raise MemoryError("no room")
+        update(self)
+
+    run = tmp_path / "run"
+    monkeypatch.setattr(Training, "update", broken)
+    assert initmem.run(study(tmp_path), run, local=True).states["failed"] == 6
+    monkeypatch.undo()
+    assert initmem.run(study(tmp_path), run, local=True).trained == 0
+    assert initmem.run(study(tmp_path), run, local=True, retry_failed=True).trained == 6
+    assert comparable(run).equals(comparable(tmp_path / "whole"))
+
+
 def test_rerun_gives_the_same_row_and_notices_another(tmp_path: Path) -> None:
     from initmem.records.store import Store
 
@@ -187,20 +210,6 @@ def test_rerun_gives_the_same_row_and_notices_another(tmp_path: Path) -> None:
     assert list(rerun(run, row["replica"], "data")) == ["final.test_loss"]
     with pytest.raises(UserError, match="no such replica"):
         rerun(run, "0" * 12, "data")
-
-
-def test_two_drivers_do_not_share_a_folder(tmp_path: Path) -> None:
-    from initmem.tune.owner import owner_of, owning
-
-    assert owner_of(tmp_path) is None
-    with owning(tmp_path):
-        assert set(owner_of(tmp_path)) == {"host", "pid", "since"}
-        with (
-            pytest.raises(UserError, match=r"another driver runs it \(host .*pid"),
-            owning(tmp_path),
-        ):
-            pass
-    assert owner_of(tmp_path) is None
 
 
 def test_local_runs_need_no_ray(tmp_path: Path) -> None:

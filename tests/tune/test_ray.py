@@ -90,6 +90,23 @@ def test_fractions_of_gpus_are_asked_of_ray(monkeypatch: pytest.MonkeyPatch) -> 
     assert placement(whole, "cuda") == {"cpu": 1, "gpu": 1.0}
 
 
+def test_a_dead_raylet_is_noticed_within_a_minute(tmp_path: Path) -> None:
+    study(tmp_path, text=LONG.replace("steps: 1500", "steps: 100000"))
+    run = tmp_path / "run"
+    with driver(run, tmp_path / "tiny.yaml") as process:
+        deadline = time.monotonic() + 120
+        while not list(run.glob("checkpoints/*/meter")):
+            assert time.monotonic() < deadline and process.poll() is None, said(run)
+            time.sleep(0.1)
+        below = descendants(process.pid)
+        raylets = [pid for pid, args in below.items() if "raylet/raylet" in args]
+        assert raylets
+        for pid in raylets:
+            os.kill(pid, signal.SIGKILL)
+        assert process.wait(timeout=60) == 2, said(run)
+    assert "ray: its raylet or head died; the same command goes on" in said(run)
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_a_run_in_order(tmp_path: Path, number: int, status: int) -> None:
     """Within 10 s, with the command to go on, and without a Ray process left."""

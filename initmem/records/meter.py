@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import mmap
 import struct
+import zlib
 from pathlib import Path
 
 _COUNTERS = struct.Struct("<qqq")
+_CHECKED = struct.Struct("<qqqq")
 
 
 class Meter:
@@ -21,9 +23,11 @@ class Meter:
             return
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / "meter", "a+b") as file:
-            file.truncate(_COUNTERS.size)
-            self._map = mmap.mmap(file.fileno(), _COUNTERS.size)
-        self.furthest, self.repeated, self.resumed = _COUNTERS.unpack(self._map)
+            file.truncate(_CHECKED.size)
+            self._map = mmap.mmap(file.fileno(), _CHECKED.size)
+        *counters, checksum = _CHECKED.unpack(self._map)
+        if checksum == zlib.crc32(_COUNTERS.pack(*counters)):  # else new, or damaged: unknown
+            self.furthest, self.repeated, self.resumed = counters
 
     def starts_at(self, step: int) -> None:
         """Training goes on from `step`; what was trained beyond it is trained again."""
@@ -36,4 +40,5 @@ class Meter:
         """A step was trained. Takes a microsecond."""
         self.furthest = step
         if self._map is not None:
-            _COUNTERS.pack_into(self._map, 0, self.furthest, self.repeated, self.resumed)
+            counters = self.furthest, self.repeated, self.resumed
+            _CHECKED.pack_into(self._map, 0, *counters, zlib.crc32(_COUNTERS.pack(*counters)))

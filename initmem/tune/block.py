@@ -33,14 +33,14 @@ def train_block(study: Study, block: Block, store: Store, data: Path) -> Iterato
     """
     use_threads(study.resources.cpus)
     for replica in block.replicas:
+        checkpoints = store.checkpoints_of(replica.id)
         if store.done(replica) is None:
-            checkpoints = store.checkpoints_of(replica.id)
             row = yield from train_replica(study, replica, data, checkpoints)
             meter = checkpoints.meter()
             row |= {"run.resumed": meter.resumed, "run.repeated_steps": meter.repeated}
             store.put(row)
-            if not study.resources.keep_checkpoints:
-                checkpoints.remove()
+        if not study.resources.keep_checkpoints:
+            checkpoints.remove()
 
 
 def use_threads(cpus: int) -> None:

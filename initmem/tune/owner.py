@@ -73,12 +73,14 @@ def _hold_bucket(files: Files) -> Iterator[None]:
     mine = _signature()
 
     def sign() -> None:
-        while True:
-            files.write(FILE, json.dumps({**mine, "signed": time.time()}).encode())
-            if ended.wait(SIGN_EVERY_S):
-                return
+        files.write(FILE, json.dumps({**mine, "signed": time.time()}).encode())
 
-    thread = threading.Thread(target=sign, daemon=True)
+    def keep_signing() -> None:
+        while not ended.wait(SIGN_EVERY_S):
+            sign()
+
+    sign()
+    thread = threading.Thread(target=keep_signing, daemon=True)
     thread.start()
     try:
         yield

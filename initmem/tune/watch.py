@@ -19,7 +19,9 @@ class Watch:
     def __init__(self, store: Store, name: str, planned: int) -> None:
         self.store, self.name, self.planned = store, name, planned
         self.live = sys.stdout.isatty()
-        self.start = self.last = time.monotonic()
+        self.last = time.monotonic()
+        self.first: tuple[float, int] | None = None
+        """When records began to appear, and how many there were: start-up is no measure."""
         self.before = len(store.names())
         self.width = 0
 
@@ -29,10 +31,11 @@ class Watch:
         if now - self.last < EVERY_S[self.live]:
             return
         self.last = now
-        self._write(self.line(last_cell, now - self.start))
+        self._write(self.line(last_cell, now))
+        # A bucket answers slowly: look less often than looking takes.
+        self.last = max(now, 2 * time.monotonic() - now)
 
-    def line(self, last_cell: list[dict[str, Any]], elapsed: float) -> str:
-        """elapsed: seconds since the start of this run."""
+    def line(self, last_cell: list[dict[str, Any]], now: float) -> str:
         rows = self.store.rows()
         done = len(rows)
         parts = [f"{self.name}: {done}/{self.planned} replicas", counted(rows)]
@@ -40,14 +43,16 @@ class Watch:
             value = spread(last_cell)["memory"]
             told = "not trained" if value is None else f"{value:.1f} points"
             parts.append(f"memory of the last cell {told}")
-        fresh = done - self.before
-        if fresh and done < self.planned:
-            parts.append(f"{duration(elapsed / fresh * (self.planned - done))} left")
+        if self.first is None and done > self.before:
+            self.first = now, done
+        if self.first is not None and self.first[1] < done < self.planned:
+            each = (now - self.first[0]) / (done - self.first[1])
+            parts.append(f"{duration(each * (self.planned - done))} left")
         parts.append(self.store.address)
         return " | ".join(part for part in parts if part)
 
     def end(self, last_cell: list[dict[str, Any]]) -> None:
-        self._write(self.line(last_cell, time.monotonic() - self.start))
+        self._write(self.line(last_cell, time.monotonic()))
         if self.live:
             print()
 

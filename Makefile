@@ -1,5 +1,6 @@
 # make demo: install into .venv, run studies/digits.yaml on Ray, write its report
 # make test: install into .venv, lint, types, tests
+# make chaos: kill, stop, damage and fill up a study in every way, and print what it lost
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,7 +11,7 @@ $(VENV)/installed: pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[test]'
 	touch $@
 
-.PHONY: demo test clean
+.PHONY: demo test chaos clean
 
 demo: $(VENV)/installed
 	$(BIN)/initmem run studies/digits.yaml
@@ -21,6 +22,9 @@ test: $(VENV)/installed
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
+
+chaos: $(VENV)/installed
+	$(BIN)/python -m tests.chaos
 
 clean:
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -30,7 +30,7 @@ from initmem.study.plan import count
 from initmem.study.spec import UserError
 from initmem.training.checkpoint import unpack
 from tests.tiny import study
-from tests.tune.driving import LONG, descendants, driver, said, workers_of
+from tests.tune.driving import LONG, descendants, driver, running, said, workers_of
 
 KEY = ["cell", "init.scale", "seed"]
 
@@ -134,8 +134,11 @@ class Chaos:
             with driver(run, self.path) as process:
                 wait_for_training(run, process)
                 time.sleep(1)
+                orphans = workers_of(process)
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+            while any(running(pid) for pid in orphans):  # they write on for a moment
+                time.sleep(0.1)
             for path in [p for p in run.rglob("*") if p.suffix == ".sealed" or p.name == "meter"]:
                 path.write_bytes(damage(path.read_bytes()))
                 injected += 1
@@ -151,7 +154,7 @@ class Chaos:
     def pickle_bomb(self) -> Line:
         """Code in the place of a checkpoint, rightly sealed: refused, and not run."""
         mark = self.folder / "bomb went off"
-        bomb = pickle.dumps(Bomb(f"touch '{mark}'"))
+        bomb = pickle.dumps(Bomb(f"touch '{mark}'"), protocol=2)
         try:
             unpack(bomb, torch.device("cpu"))
         except pickle.UnpicklingError:
@@ -170,11 +173,10 @@ class Chaos:
             part = initmem.load_study(self.path, ["search.draws=1"])
             initmem.run(part, run, local=True)
             ballast = place / "ballast"
-            with open(ballast, "wb") as file:
+            with open(ballast, "wb", buffering=0) as file:
                 try:
                     while True:
                         file.write(b"x" * 4096)
-                        file.flush()
                 except OSError:
                     pass
             try:

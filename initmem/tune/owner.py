@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from initmem.records.files import Files, LocalFiles
@@ -46,7 +46,7 @@ def _hold_folder(files: Files) -> Iterator[None]:
     assert isinstance(files, LocalFiles)
     try:
         files.folder.mkdir(parents=True, exist_ok=True)
-        file = open(files.folder / FILE, "a+")
+        file = open(files.folder / FILE, "a+b", buffering=0)
     except OSError as error:
         place = files.folder / FILE
         raise UserError(f"{place}: run: cannot be written: {error.strerror}") from None
@@ -57,8 +57,8 @@ def _hold_folder(files: Files) -> Iterator[None]:
             raise UserError(_refusal(files, _locked(files) or {})) from None
         _take_over(_read(files))
         file.truncate(0)
-        json.dump(_signature(), file)
-        file.flush()
+        with suppress(OSError):  # a full disk: the lock holds unsigned, the next write says why
+            file.write(json.dumps(_signature()).encode())
         yield
         file.truncate(0)  # an owner that ended in order leaves an empty file
 

@@ -11,9 +11,6 @@ import pytest
 from initmem.records.files import LocalFiles, files_at
 from initmem.study.spec import UserError
 
-STEPS = ("open", "fsync", "replace")
-"""What a write does, in this order, the second fsync being that of the folder."""
-
 
 @pytest.mark.parametrize("kill_at", range(4))
 def test_a_kill_between_any_two_steps_leaves_the_old_file_or_the_new(

@@ -1,40 +1,62 @@
-"""The short part of `make chaos`: five kills and every state file damaged, and nothing lost."""
+"""The short part of `make chaos`: five kills and every file fault, and nothing lost."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.chaos import Chaos
-from tests.tune.driving import LONG
+from tests.chaos import cells, files, kills, storage
+from tests.chaos.scene import TEXT, Line, Scene
 
 
 @pytest.fixture(scope="module")
-def chaos(tmp_path_factory: pytest.TempPathFactory) -> Chaos:
-    text = LONG.replace("checkpoint_every: 7", "checkpoint_every: 100")
-    return Chaos(tmp_path_factory.mktemp("chaos"), text.replace("steps: 1500", "steps: 4000"))
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    folder: Path = tmp_path_factory.mktemp("chaos")
+    return Scene(folder, TEXT.replace("draws: 5", "draws: 3"))
 
 
-def test_kills_of_the_driver(chaos: Chaos) -> None:
-    line = chaos.driver_killed(5)
-    assert line.injected == 5
-    assert (line.rows_lost, line.rows_doubled, line.rows_different) == (0, 0, 0)
-    assert line.steps_repeated <= 5 * 2 * 100, "at most a checkpoint interval a worker and kill"
+def clean(line: Line) -> bool:
+    return (line.rows_lost, line.rows_doubled, line.bits_different) == (0, 0, 0)
 
 
-def test_damaged_state_files(chaos: Chaos) -> None:
-    line = chaos.files_damaged()
-    assert line.injected >= 8
-    assert (line.rows_lost, line.rows_doubled, line.rows_different) == (0, 0, 0)
+def test_kills_of_the_driver(scene: Scene) -> None:
+    line = kills.driver_killed(scene, 5)
+    assert line.injected == 5 and clean(line)
+    assert line.steps_twice <= 5 * 2 * 200, "at most a checkpoint interval a worker and kill"
 
 
-def test_flipped_bits_of_a_checkpoint_are_all_found(chaos: Chaos) -> None:
-    assert chaos.checkpoint_flipped(1500).rows_different == 0
+def test_damaged_state_files(scene: Scene) -> None:
+    line = files.state_files_damaged(scene)
+    assert line.injected >= 8 and clean(line)
 
 
-def test_code_in_the_place_of_a_checkpoint_is_not_run(chaos: Chaos) -> None:
-    assert chaos.pickle_bomb().rows_different == 0
+def test_flipped_bits_of_a_checkpoint_are_all_found(scene: Scene) -> None:
+    assert clean(files.checkpoint_flipped(scene, 1500))
 
 
-def test_a_full_disk_keeps_the_rows_and_goes_on(chaos: Chaos) -> None:
-    line = chaos.disk_full()
-    assert (line.rows_lost, line.rows_doubled, line.rows_different) == (0, 0, 0)
+def test_code_in_the_place_of_a_checkpoint_is_not_run(scene: Scene) -> None:
+    assert clean(files.pickle_bomb(scene))
+
+
+def test_a_kill_between_the_steps_of_a_write(scene: Scene) -> None:
+    assert clean(files.killed_in_a_write(scene))
+
+
+def test_a_read_only_folder_keeps_the_rows_and_goes_on(scene: Scene) -> None:
+    assert clean(storage.folder_read_only(scene))
+
+
+def test_a_cell_that_raises(scene: Scene) -> None:
+    line = cells.raises(scene)
+    assert line.injected == 12 and clean(line)
+
+
+def test_a_cell_that_runs_out_of_memory(scene: Scene) -> None:
+    line = cells.out_of_memory(scene)
+    assert line.injected == 12 and clean(line)
+
+
+def test_a_cell_that_diverges(scene: Scene) -> None:
+    line = cells.diverges(scene)
+    assert line.injected == 12 and clean(line)

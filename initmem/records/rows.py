@@ -80,6 +80,7 @@ SCHEMA = pa.schema(
         "parameters": pa.int64(),
         "data_hash": pa.string(),
         "device": pa.string(),
+        "deterministic": pa.bool_(),  # whether the bits are promised, see README
         "threads": pa.int64(),
         "version.initmem": pa.string(),
         "version.torch": pa.string(),
@@ -92,6 +93,7 @@ SCHEMA = pa.schema(
     }
 )
 
+_NEEDED = ("arm", "cell", "draw", "replica", "seed", "memory_axis", "state")
 _BINARY = [field.name for field in SCHEMA if field.type == pa.binary()]
 
 
@@ -102,21 +104,26 @@ def complete(row: Row) -> Row:
     return {name: row.get(name) for name in SCHEMA.names}
 
 
-def to_text(row: Row) -> str:
+def to_text(row: Row) -> bytes:
     """One line of JSON; floats round-trip exactly, bytes as base64 of zlib."""
     packed = dict(row)
     for name in _BINARY:
         if packed.get(name):
             packed[name] = base64.b64encode(zlib.compress(packed[name])).decode()
-    return json.dumps(packed, allow_nan=False, separators=(",", ":"))
+    return json.dumps(packed, allow_nan=False, separators=(",", ":")).encode()
 
 
-def from_text(text: str) -> Row:
-    row: Row = json.loads(text)
-    for name in _BINARY:
-        if row.get(name):
-            row[name] = zlib.decompress(base64.b64decode(row[name]))
-    return complete({name: value for name, value in row.items() if name in SCHEMA.names})
+def from_text(text: bytes) -> Row | None:
+    """The reverse of `to_text`, or None where the text holds no row."""
+    try:
+        row: Row = json.loads(text)
+        for name in _BINARY:
+            if row.get(name):
+                row[name] = zlib.decompress(base64.b64decode(row[name]))
+        row = complete({name: value for name, value in row.items() if name in SCHEMA.names})
+    except (ValueError, TypeError, AttributeError, zlib.error):
+        return None
+    return None if any(row[name] is None for name in _NEEDED) else row
 
 
 def table(rows: list[Row]) -> pa.Table:

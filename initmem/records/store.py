@@ -37,12 +37,14 @@ SEALED = ".sealed"
 
 class Store:
     """A run folder, here or in a bucket. Verified rows are kept in memory, so a second look reads
-    new records only."""
+    new records only. Reading changes nothing: a damaged file is named once and counts as absent;
+    who trains sets it aside."""
 
     def __init__(self, address: str | Path) -> None:
         self.files = files_at(address)
         self.address = self.files.address
         self._rows: dict[str, Row] = {}
+        self._damaged: set[str] = set()
 
     def open(self) -> Study:
         """The study of an existing run. Raises UserError where there is none."""
@@ -60,26 +62,29 @@ class Store:
             raise UserError(f"{self.address}/{STUDY}: run: of another version: {first}") from None
 
     def known(self) -> Study | None:
-        """The study of the run, or None where nothing was run yet; a damaged one is set aside,
+        """The study of the run, or None where nothing was run yet; a damaged one counts as none,
         for every record holds its whole recipe."""
         sealed = self.files.read(STUDY)
         if sealed is not None and unseal(sealed) is None:
-            self._set_aside(STUDY, "run", "it is written anew")
+            self._name(STUDY, "run: damaged; it is written anew")
             return None
         return None if sealed is None else self.open()
 
     def create(self, study: Study) -> None:
         """Keep the study in the run. Raises UserError if it cannot be written."""
+        self._set_aside(STUDY)
         content = study.model_dump_json(indent=1, exclude_defaults=True)
         self.files.write(STUDY, seal(content.encode()))
 
     def put(self, row: Row) -> None:
         """Keep a replica's row: from here on it is done."""
-        self.files.write(f"{RECORDS}/{row['replica']}{SEALED}", seal(to_text(row).encode()))
+        name = f"{RECORDS}/{row['replica']}{SEALED}"
+        self._set_aside(name)
+        self.files.write(name, seal(to_text(row)))
         self._rows[row["replica"]] = row
 
     def get(self, replica: str) -> Row | None:
-        """A replica's row, or None if it has none. A damaged record is named and set aside."""
+        """A replica's row, or None if it has none or a damaged one."""
         if replica in self._rows:
             return self._rows[replica]
         name = f"{RECORDS}/{replica}{SEALED}"
@@ -87,11 +92,13 @@ class Store:
         if sealed is None:
             return None
         content = unseal(sealed)
-        if content is None:
-            self._set_aside(name, "record", "it is trained again")
+        row = None if content is None else from_text(content)
+        if row is None or row["replica"] != replica:
+            what = "damaged" if content is None else "not of this replica, or of another version"
+            self._name(name, f"record: {what}; `initmem run` trains the replica again")
             return None
-        self._rows[replica] = from_text(content.decode())
-        return self._rows[replica]
+        self._rows[replica] = row
+        return row
 
     def done(self, replica: Replica) -> Row | None:
         """The replica's row, if its record holds the recipe that is asked for, field by field."""
@@ -152,9 +159,15 @@ class Store:
             self.files.write(name, stream.getvalue().to_pybytes())
         return [f"{self.address}/{name}" for name in written]
 
-    def _set_aside(self, name: str, what: str, then: str) -> None:
-        self.files.rename(name, name.replace(SEALED, ".damaged"))
-        print(f"{self.address}/{name}: {what}: damaged, set aside; {then}", file=sys.stderr)
+    def _name(self, damaged: str, text: str) -> None:
+        if damaged not in self._damaged:
+            self._damaged.add(damaged)
+            print(f"{self.address}/{damaged}: {text}", file=sys.stderr)
+
+    def _set_aside(self, name: str) -> None:
+        if name in self._damaged:
+            self.files.rename(name, name.replace(SEALED, ".damaged"))
+            self._damaged.discard(name)
 
 
 class Checkpoints:
@@ -168,6 +181,10 @@ class Checkpoints:
         self.files.write(f"{self.folder}/{step:010d}{SEALED}", seal(content))
         for name in older[:-1]:
             self.files.remove_file(f"{self.folder}/{name}")
+
+    def newest(self) -> str | None:
+        """The name of the newest checkpoint, whether it can be read or not."""
+        return max(self._names(), default=None)
 
     def latest(self) -> bytes | None:
         """The newest checkpoint that is as written. A damaged one is named and set aside."""

@@ -89,6 +89,11 @@ class Resources(Section):
     """Steps between checkpoints."""
     keep_checkpoints: bool = False
     """Keep those of finished replicas."""
+    retries: Annotated[int, Field(ge=0)] = 3
+    """Times a replica may lose its worker or node without getting to another checkpoint; then it
+    is failed. Errors of the program itself are never tried again."""
+    deterministic: bool = False
+    """On a GPU, use only kernels whose bits do not depend on the run; on a CPU they never do."""
 
     @model_validator(mode="after")
     def _placeable(self) -> Resources:

@@ -3,6 +3,7 @@ what `--local` does without Ray."""
 
 from __future__ import annotations
 
+import os
 import platform
 import socket
 import time
@@ -32,6 +33,7 @@ def train_block(study: Study, block: Block, store: Store, data: Path) -> Iterato
     one replica becomes that replica's row, with state failed.
     """
     use_threads(study.resources.cpus)
+    use_kernels(study.resources.deterministic)
     for replica in block.replicas:
         checkpoints = store.checkpoints_of(replica.id)
         if store.done(replica) is None:
@@ -47,6 +49,15 @@ def use_threads(cpus: int) -> None:
     """Fix what the bits of a result depend on, beside recipe and seed."""
     torch.set_num_threads(cpus)
     torch.set_flush_denormal(True)  # arithmetic on denormals is up to 30 times slower
+
+
+def use_kernels(deterministic: bool) -> None:
+    """On a GPU: kernels whose bits are the same every time, or the fastest. It must come before
+    the first use of CUDA, which reads its workspace's size once."""
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(deterministic)
+    torch.backends.cudnn.benchmark = not deterministic
 
 
 def device_of(study: Study) -> torch.device:
@@ -66,24 +77,13 @@ def train_replica(
     study: Study, replica: Replica, data: Path, checkpoints: Checkpoints
 ) -> Generator[Progress, None, Row]:
     """Train one network. The generator's value is its row."""
-    started, clock = datetime.now(UTC), time.perf_counter()
+    clock = time.perf_counter()
     device = device_of(study)
-    row: Row = {
-        "study": study.name,
-        "arm": replica.arm,
-        "cell": replica.cell,
-        "draw": replica.draw,
-        "replica": replica.id,
-        "seed": replica.seed,
-        "memory_axis": study.memory_axis,
-        **flatten(replica.recipe),
+    row = _head(study, replica)
+    row |= {
         "device": device.type if device.type == "cpu" else torch.cuda.get_device_name(device),
+        "deterministic": device.type == "cpu" or torch.are_deterministic_algorithms_enabled(),
         "threads": torch.get_num_threads(),
-        "version.initmem": initmem.__version__,
-        "version.torch": torch.__version__,
-        "version.python": platform.python_version(),
-        "run.host": socket.gethostname(),
-        "run.started": started.isoformat(timespec="seconds"),
     }
     try:
         dataset = load(replica.recipe.data, data).to(device)
@@ -105,6 +105,30 @@ def train_replica(
             "run.seconds": training.seconds,
         }
     return complete(row)
+
+
+def lost(study: Study, replica: Replica, why: str) -> Row:
+    """The row of a replica that took its worker with it time after time."""
+    return complete({**_head(study, replica), "state": "failed", "error": why})
+
+
+def _head(study: Study, replica: Replica) -> Row:
+    """What is known of a row before training."""
+    return {
+        "study": study.name,
+        "arm": replica.arm,
+        "cell": replica.cell,
+        "draw": replica.draw,
+        "replica": replica.id,
+        "seed": replica.seed,
+        "memory_axis": study.memory_axis,
+        **flatten(replica.recipe),
+        "version.initmem": initmem.__version__,
+        "version.torch": torch.__version__,
+        "version.python": platform.python_version(),
+        "run.host": socket.gethostname(),
+        "run.started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def label(study: Study, replica: Replica) -> str:

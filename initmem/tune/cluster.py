@@ -7,7 +7,7 @@ from pathlib import Path
 
 from initmem.records.store import Store
 from initmem.search.agenda import Agenda
-from initmem.study.spec import Study
+from initmem.study.spec import Study, UserError
 from initmem.tune.stop import stoppable
 from initmem.tune.watch import Watch
 
@@ -19,9 +19,6 @@ ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a block without GPUs sees none
     "OMP_WAIT_POLICY": "PASSIVE",  # spinning threads slow each other down on shared cores
 }
-
-RETRIES = 3
-"""Times a block is given to another worker after its own was lost."""
 
 
 def run_on_ray(
@@ -44,7 +41,7 @@ def run_on_ray(
     from ray import tune
     from ray.tune.logger import TBXLoggerCallback
 
-    from initmem.tune.searcher import AgendaSearcher, WatchCallback
+    from initmem.tune.searcher import AgendaSearcher, Lookout, Refusals
     from initmem.tune.trainable import BlockTrainable
     from initmem.tune.watchdog import shut_down, watched
 
@@ -58,13 +55,14 @@ def run_on_ray(
         logging_level="CRITICAL",
         **(mine if address == "local" else {}),
     )
+    searcher, refusals = AgendaSearcher(agenda, store.address, data), Refusals()
     try:
         trainable = tune.with_resources(BlockTrainable, placement(study, device))
         tuner = tune.Tuner(
             trainable,
             param_space={"study": study.name},
             tune_config=tune.TuneConfig(
-                search_alg=AgendaSearcher(agenda, store.address, data),
+                search_alg=searcher,
                 num_samples=-1,
                 max_concurrent_trials=workers,
                 reuse_actors=True,
@@ -74,8 +72,9 @@ def run_on_ray(
             run_config=tune.RunConfig(
                 name="tensorboard",
                 storage_path=store.address,
-                failure_config=tune.FailureConfig(max_failures=RETRIES),
-                callbacks=[TBXLoggerCallback(), WatchCallback(watch, agenda)],
+                failure_config=tune.FailureConfig(max_failures=-1),  # the lookout counts
+                callbacks=[TBXLoggerCallback(), Lookout(watch, searcher, resources.retries)],
+                stop=refusals,
                 verbose=0,
             ),
         )
@@ -83,6 +82,8 @@ def run_on_ray(
             tuner.fit()
     finally:
         shut_down()
+    if refusals.first:
+        raise UserError(refusals.first)
 
 
 def placement(study: Study, device: str) -> dict[str, float]:

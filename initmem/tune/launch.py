@@ -64,7 +64,7 @@ def run(
     if retry_failed:
         _forget_failed(store)
     agenda = Agenda(study, store.cell, _drawn(study, store))
-    before = len(store.names())
+    before = len(store.rows())
     first = agenda.next()
     if first is not None:
         device = device_of(study)

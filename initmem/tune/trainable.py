@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,16 @@ from ray import tune
 
 from initmem.records.store import Store
 from initmem.study.plan import Block, arms, blocks, cell
-from initmem.study.spec import Study
+from initmem.study.spec import Study, UserError
 from initmem.tune.block import Progress, train_block
 
 REPORT_EVERY_S = 2.0
 """Reports cost the driver time: at most one in this many seconds from a block."""
 
 POINT = "point"
+
+REFUSED = "refused"
+"""In a result: why nothing more can be trained by anybody, such as a full disk."""
 
 
 def config_of(block: Block, run: str, data: Path) -> dict[str, Any]:
@@ -32,16 +36,21 @@ def config_of(block: Block, run: str, data: Path) -> dict[str, Any]:
     }
 
 
+def _train(config: dict[str, Any]) -> Iterator[Progress]:
+    store = Store(config["run"])
+    study: Study = store.open()
+    whole = cell(study, arms(study)[config["arm"]], config["draw"], config[POINT])
+    block = blocks(study, whole)[config["block"]]
+    yield from train_block(study, block, store, Path(config["data"]))
+
+
 class BlockTrainable(tune.Trainable):
     """Trains a block. Its state is in the run folder, so Tune has no checkpoint to keep: a trial
-    that was lost goes on from the records and checkpoints that are there."""
+    that was lost goes on from the records and checkpoints that are there. Nothing is raised to
+    Tune, which would try it again: only lost workers are worth that."""
 
     def setup(self, config: dict[str, Any]) -> None:
-        store = Store(config["run"])
-        study: Study = store.open()
-        whole = cell(study, arms(study)[config["arm"]], config["draw"], config[POINT])
-        block = blocks(study, whole)[config["block"]]
-        self.progress: Iterator[Progress] = train_block(study, block, store, Path(config["data"]))
+        self.progress = _train(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.setup(new_config)
@@ -50,10 +59,15 @@ class BlockTrainable(tune.Trainable):
     def step(self) -> dict[str, Any]:
         clock = time.monotonic()
         newest: dict[str, Any] = {}
-        for progress in self.progress:
-            newest |= progress
-            if time.monotonic() - clock > REPORT_EVERY_S:
-                return {**newest, "done": False}
+        try:
+            for progress in self.progress:
+                newest |= progress
+                if time.monotonic() - clock > REPORT_EVERY_S:
+                    return {**newest, "done": False}
+        except UserError as error:
+            newest[REFUSED] = str(error)
+        except Exception:  # a fault of initmem itself: the errors of a replica are in its row
+            newest[REFUSED] = traceback.format_exc()
         return {**newest, "done": True}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:

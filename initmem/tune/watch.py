@@ -22,7 +22,7 @@ class Watch:
         self.last = time.monotonic()
         self.first: tuple[float, int] | None = None
         """When records began to appear, and how many there were: start-up is no measure."""
-        self.before = len(store.names())
+        self.before = len(store.rows())
         self.width = 0
 
     def tick(self, last_cell: list[dict[str, Any]]) -> None:

@@ -48,7 +48,7 @@ def test_a_row_survives_its_text_exactly(of: Study) -> None:
     made = row(first_cell(of).replicas[0])
     back = from_text(to_text(made))
     assert back == made and back["selected.test_accuracy"].hex() == (0.1 + 0.2).hex()
-    assert "nan" not in to_text(made).lower().split('"selected.test_predictions"')[0]
+    assert "nan" not in to_text(made).decode().lower().split('"selected.test_predictions"')[0]
 
 
 def test_schema_has_every_field_a_recipe_can_set() -> None:
@@ -82,8 +82,22 @@ def test_a_damaged_record_is_named_set_aside_and_not_done(
     fresh = Store(store.address)
     assert fresh.done(replica) is None and fresh.cell(first_cell(of)) is None
     said = capsys.readouterr().err
-    assert said == f"{path}: record: damaged, set aside; it is trained again\n"
-    assert path.with_suffix(".damaged").exists() and len(fresh.rows()) == 3
+    assert said == f"{path}: record: damaged; `initmem run` trains the replica again\n"
+    assert len(fresh.rows()) == 3 and path.read_bytes() == damage[cut], "reading changes nothing"
+    fresh.put(row(replica))
+    assert path.with_suffix(".damaged").read_bytes() == damage[cut]
+    assert len(Store(store.address).rows()) == 4
+
+
+@pytest.mark.parametrize("text", [b"", b"7", b"{}", b"[]", b"no json", b'{"replica": "REPLICA"}'])
+def test_a_record_that_holds_no_row_is_damaged_too(
+    store: Store, of: Study, text: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replica = first_cell(of).replicas[1].id
+    path = Path(store.address, "records", f"{replica}.sealed")
+    path.write_bytes(seal(text.replace(b"REPLICA", replica.encode())))
+    assert len(Store(store.address).rows()) == 3
+    assert "record: not of this replica, or of another version" in capsys.readouterr().err
 
 
 def test_a_record_of_another_default_is_noticed(store: Store, of: Study) -> None:
@@ -119,7 +133,7 @@ def test_a_damaged_study_is_named_and_written_anew_by_the_next_run(
     with pytest.raises(UserError, match=r"study\.sealed: run: damaged; `initmem run STUDY"):
         Store(store.address).open()
     fresh = Store(store.address)
-    assert fresh.known() is None and "set aside; it is written anew" in capsys.readouterr().err
+    assert fresh.known() is None and "damaged; it is written anew" in capsys.readouterr().err
     fresh.create(of)
     assert fresh.open() == of and len(fresh.rows()) == 4
 

@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+from ray.cluster_utils import Cluster
 
 import initmem
 from initmem.records.store import Store
@@ -27,18 +29,51 @@ def comparable(run: Path) -> pd.DataFrame:
 
 
 @contextmanager
-def driver(run: Path, path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`initmem run` in a process group of its own; what is left of it is killed."""
+def driver(
+    run: Path | str, path: Path, *options: str, environment: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """`initmem run` in a process group of its own; what is left of it is killed. What it says is
+    added to a log beside the study."""
     command = [sys.executable, "-m", "initmem.cli", "run", str(path), "--run", str(run),
-               "--workers", "2"]  # fmt: skip
+               "--workers", "2", *options]  # fmt: skip
     with open(path.parent / "log", "ab") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env={**os.environ, **(environment or {})},
+        )
         try:
             yield process
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """A cluster on this machine."""
+
+    address: str
+    kill_second: Callable[[], None]
+
+
+@contextmanager
+def two_nodes(folder: str) -> Iterator[Nodes]:
+    """Two nodes of a core each; `folder` must be short, for the paths of sockets are."""
+    before = os.environ.get("RAY_TMPDIR")
+    os.environ["RAY_TMPDIR"] = folder
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    second = cluster.add_node(num_cpus=1)
+    try:
+        yield Nodes(cluster.address, lambda: second.kill_raylet())
+    finally:
+        cluster.shutdown()
+        os.environ.pop("RAY_TMPDIR")
+        if before is not None:
+            os.environ["RAY_TMPDIR"] = before
 
 
 def wait_for_records(run: Path, count: int, process: subprocess.Popen[bytes]) -> None:
@@ -48,8 +83,9 @@ def wait_for_records(run: Path, count: int, process: subprocess.Popen[bytes]) ->
         time.sleep(0.02)
 
 
-def said(run: Path) -> str:
-    return (run.parent / "log").read_text()
+def said(beside: Path) -> str:
+    """What the drivers of the study said so far; `beside`: its file, or a run beside it."""
+    return (beside.parent / "log").read_text()
 
 
 def processes() -> list[tuple[int, int, str]]:

@@ -10,7 +10,7 @@ from initmem.study.spec import Study
 def conflicts(old: Study, new: Study) -> list[str]:
     """Changes that contradict finished rows, as `field: old -> new`.
 
-    More draws, seeds and axis values, another question and other resources only add.
+    More draws, seeds, axis values and workers, another question and another placement only add.
     """
     before, after = _meaning(old), _meaning(new)
     return [
@@ -26,7 +26,12 @@ def _meaning(study: Study) -> dict[str, Any]:
     for group in ("recipe", "axes", "ranges"):
         fields |= {f"{group}.{name}": value for name, value in getattr(study, group).items()}
     search = study.search.model_dump(exclude={"draws"})
-    return fields | {f"search.{name}": value for name, value in search.items()}
+    fields |= {f"search.{name}": value for name, value in search.items()}
+    resources = study.resources  # threads, device and kernels change the bits of a row
+    fields["resources.cpus"] = resources.cpus
+    fields["resources.device"] = resources.device or ("cuda" if resources.gpus else "cpu")
+    fields["resources.deterministic"] = resources.deterministic
+    return fields
 
 
 def _adds(field: str, before: Any, after: Any) -> bool:

@@ -8,6 +8,7 @@ import platform
 import socket
 import time
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,32 +33,40 @@ def train_block(study: Study, block: Block, store: Store, data: Path) -> Iterato
     data: the folder of the data sets. Yields after every evaluation. An error of the program in
     one replica becomes that replica's row, with state failed.
     """
-    use_threads(study.resources.cpus)
-    use_kernels(study.resources.deterministic)
-    for replica in block.replicas:
-        checkpoints = store.checkpoints_of(replica.id)
-        if store.done(replica) is None:
-            row = yield from train_replica(study, replica, data, checkpoints)
-            meter = checkpoints.meter()
-            row |= {"run.resumed": meter.resumed, "run.repeated_steps": meter.repeated}
-            store.put(row)
-        if not study.resources.keep_checkpoints:
-            checkpoints.remove()
+    with arithmetic(study.resources.cpus, study.resources.deterministic):
+        for replica in block.replicas:
+            checkpoints = store.checkpoints_of(replica.id)
+            if store.done(replica) is None:
+                row = yield from train_replica(study, replica, data, checkpoints)
+                meter = checkpoints.meter()
+                row |= {"run.resumed": meter.resumed, "run.repeated_steps": meter.repeated}
+                store.put(row)
+            if not study.resources.keep_checkpoints:
+                checkpoints.remove()
 
 
-def use_threads(cpus: int) -> None:
-    """Fix what the bits of a result depend on, beside recipe and seed."""
-    torch.set_num_threads(cpus)
-    torch.set_flush_denormal(True)  # arithmetic on denormals is up to 30 times slower
-
-
-def use_kernels(deterministic: bool) -> None:
-    """On a GPU: kernels whose bits are the same every time, or the fastest. It must come before
-    the first use of CUDA, which reads its workspace's size once."""
-    if deterministic:
+@contextmanager
+def arithmetic(threads: int, deterministic: bool) -> Iterator[None]:
+    """Fix what the bits of a result depend on, beside recipe and seed; on a GPU, take kernels
+    whose bits are the same every time, or the fastest. The process gets its own settings back."""
+    if deterministic:  # CUDA reads it once, at its first use
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    before = (
+        torch.get_num_threads(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.backends.cudnn.benchmark,
+    )
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)  # arithmetic on denormals is up to 30 times slower
     torch.use_deterministic_algorithms(deterministic)
     torch.backends.cudnn.benchmark = not deterministic
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before[0])
+        torch.set_flush_denormal(False)
+        torch.use_deterministic_algorithms(before[1])
+        torch.backends.cudnn.benchmark = before[2]
 
 
 def device_of(study: Study) -> torch.device:

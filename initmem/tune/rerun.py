@@ -12,7 +12,7 @@ from initmem.records.store import Store
 from initmem.study.plan import Replica
 from initmem.study.recipe import Recipe, field_types
 from initmem.study.spec import UserError
-from initmem.tune.block import train_replica, use_threads
+from initmem.tune.block import arithmetic, train_replica
 
 
 class _Nowhere:
@@ -41,13 +41,13 @@ def rerun(folder: str | Path, name: str, data: str | Path) -> dict[str, tuple[An
         raise UserError(f"{store.address}: {name}: no such replica among its records{hint}")
     replica = Replica(_recipe(old), old["seed"], old["arm"], old["cell"], old["draw"])
     check(replica.recipe.data, Path(data).absolute())
-    use_threads(old["threads"] or study.resources.cpus)
-    training = train_replica(study, replica, Path(data).absolute(), _Nowhere())
-    try:
-        while True:
-            next(training)
-    except StopIteration as end:
-        new = end.value
+    with arithmetic(old["threads"] or study.resources.cpus, study.resources.deterministic):
+        training = train_replica(study, replica, Path(data).absolute(), _Nowhere())
+        try:
+            while True:
+                next(training)
+        except StopIteration as end:
+            new = end.value
     return {
         column: (old[column], new[column])
         for column in old

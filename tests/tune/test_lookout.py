@@ -1,0 +1,64 @@
+"""Lost workers: a block goes to another, until one replica has cost too many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from initmem.records.store import Store
+from initmem.search.agenda import Agenda
+from initmem.tune.block import train_block
+from initmem.tune.searcher import AgendaSearcher, Lookout, Refusals
+from initmem.tune.watch import Watch
+from tests.tiny import exhaust, study
+
+ERRORS = """Failure # 1 (occurred at 2026-01-01_00-00-00)
+an older one
+Failure # 2 (occurred at 2026-01-01_00-00-01)
+The actor died unexpectedly.
+\tmore about it
+"""
+
+
+def test_a_replica_that_costs_too_many_workers_is_failed_and_its_block_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of = study(tmp_path, "resources.retries=1")
+    store = Store(tmp_path / "run")
+    store.create(of)
+    (tmp_path / "error.txt").write_text(ERRORS)
+    searcher = AgendaSearcher(Agenda(of, store.cell, {}), store.address, tmp_path)
+    searcher.suggest("t1")
+    block = searcher.blocks["t1"]
+    lookout = Lookout(Watch(store, of.name, 12), searcher, of.resources.retries)
+    trial = SimpleNamespace(trial_id="t1", error_file=str(tmp_path / "error.txt"))
+
+    lookout.on_trial_recover(1, [], trial)
+    first, second = block.replicas[:2]
+    store.checkpoints_of(first.id).save(7, b"got on")
+    lookout.on_trial_recover(2, [], trial)
+    assert store.rows() == [], "it got to another checkpoint in between"
+    lookout.on_trial_recover(3, [], trial)
+    said = capsys.readouterr().err
+    assert said.count("worker lost once, given to another: The actor died unexpectedly.") == 2
+    why = "worker lost 2 times: The actor died unexpectedly."
+    assert [(r["replica"], r["state"], r["error"]) for r in store.rows()] == [
+        (first.id, "failed", why)
+    ]
+    lookout.on_trial_recover(4, [], trial)
+    assert f"{second.id}: worker lost once" in capsys.readouterr().err
+
+    exhaust(train_block(of, block, Store(store.address), tmp_path))
+    states = {row["replica"]: row["state"] for row in Store(store.address).rows()}
+    assert set(states) == {replica.id for replica in block.replicas}
+    assert [name for name, state in states.items() if state == "failed"] == [first.id]
+
+
+def test_what_no_worker_can_mend_ends_the_run() -> None:
+    refusals = Refusals()
+    assert not refusals("t1", {"done": True}) and not refusals.stop_all()
+    assert not refusals("t1", {"done": True, "refused": "disk full"}) and refusals.stop_all()
+    refusals("t2", {"refused": "another"})
+    assert refusals.first == "disk full"

@@ -32,9 +32,9 @@ def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Cells -> the points, and the axes they stand on.
 
     points, a line a cell: panel (label), x and y (its value on the first and second axis, absent
-    where there is none), memory, mean, and a count for each of LOST. axes: `Run.axes`.
+    where there is none), memory, mean, verdict, and a count for each of LOST. axes: `Run.axes`.
     """
-    points = run.cells[["memory", "mean", *LOST]].copy()
+    points = run.cells[["memory", "mean", "verdict", *LOST]].copy()
     points.insert(0, "panel", run.cells["arm"].map(run.panels))
     axes = run.axes
     for column, field in zip("xy", axes["field"], strict=False):

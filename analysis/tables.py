@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+import initmem.memory
 from analysis.style import listed
-from initmem.memory import MEASURE, STATES, memory
+from initmem.memory import MEASURE, STATES
 from initmem.records.store import Store
 from initmem.study import plan
 from initmem.study.spec import Study, UserError
@@ -90,16 +91,10 @@ def read(folder: str | Path) -> Run:
 
 
 def cells(rows: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """`initmem.memory.memory(rows)` and two columns more: lr_x_l2 (optim.lr * optim.l2, where a
-    cell has both) and missing (replicas without a row).
-
-    A cell that has not been trained at every value of the memory axis yet gets no memory: the
-    spread over fewer values is smaller for that alone.
-    """
-    table = memory(rows)
+    """`initmem.memory.cells(rows)` and two columns more: lr_x_l2 (optim.lr * optim.l2, where a
+    cell has both) and missing (replicas without a row)."""
     values = len(study.axes[study.memory_axis])
-    unfinished = table["values"] < values
-    table.loc[unfinished, ["memory", "memory_final", "memory_interpolated"]] = np.nan
+    table = initmem.memory.cells(rows, threshold=study.threshold, axis_values=values)
     table["missing"] = values * study.seeds - table[list(STATES)].sum(axis=1)
     if {"optim.lr", "optim.l2"} <= set(table):
         table["lr_x_l2"] = table["optim.lr"] * table["optim.l2"]

@@ -5,7 +5,7 @@ From a notebook, with the functions that the command line calls:
     study = initmem.load_study("studies/digits.yaml")
     outcome = initmem.run(study, local=True)
     rows = initmem.rows(outcome.address)
-    cells = initmem.memory(rows)
+    cells = initmem.cells(rows)
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from initmem.memory import memory
-
 __version__ = "0.1.0"
-__all__ = ["load_study", "memory", "rows", "run"]
+__all__ = ["cells", "load_study", "rows", "run"]
 
 _HOMES = {
     "load_study": ("initmem.study.load", "load"),
     "run": ("initmem.tune.launch", "run"),
     "rows": ("initmem.records.store", "rows"),
+    "cells": ("initmem.memory.table", "cells"),
 }
 
 

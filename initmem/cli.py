@@ -197,7 +197,7 @@ def status(folder: str) -> None:
 
     Example: initmem status runs/digits
     """
-    from initmem.memory import memory
+    from initmem.memory import cells
     from initmem.records.store import Store, counted
     from initmem.tune.owner import described, owner_of
 
@@ -210,10 +210,12 @@ def status(folder: str) -> None:
     )
     click.echo("not running" if owner is None else f"running: {described(owner)}")
     if rows:
-        cells = memory(store.frame()).dropna(subset="memory")
-        for _, line in cells.sort_values("memory", ascending=False).iterrows():
+        values = len(study.axes[study.memory_axis])
+        known = cells(store.frame(), threshold=study.threshold, axis_values=values)
+        for _, line in known.sort_values("memory", ascending=False).iterrows():
             point = ", ".join(f"{field} {line[field]:.3g}" for field in study.ranges)
-            click.echo(f"memory {line['memory']:5.1f} points  {point}")
+            ends = f"({line['low']:.1f} to {line['high']:.1f})"
+            click.echo(f"memory {line['memory']:5.1f} {ends:16} {line['verdict']:11}  {point}")
 
 
 @main.command()

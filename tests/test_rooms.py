@@ -20,7 +20,7 @@ MAY = {
     "initmem/data": {STUDY, DATA, "torch", "torchvision", "numpy", "sklearn"},
     "initmem/models": {STUDY, MODELS, "torch"},
     "initmem/training": {STUDY, DATA, MODELS, TRAINING, "torch"},
-    "initmem/memory.py": {"numpy", "scipy", "pandas"},
+    "initmem/memory": {"numpy", "scipy", "pandas", MEMORY},
     "initmem/search": {STUDY, MEMORY, SEARCH, "optuna", "sklearn"},
     "initmem/records": {STUDY, RECORDS, "pyarrow", "pandas", "pydantic"},
     "initmem/tune": {

@@ -115,6 +115,8 @@ class Study(Section):
     """Searched fields by dotted name."""
     memory_axis: str = "init.scale"
     """The axis that memory is measured over."""
+    threshold: Annotated[float, Field(gt=0)] = 2.0
+    """Memory below it counts as erased; in points of test accuracy."""
     seeds: Count = 1
     """Networks per cell and value of the memory axis, with seeds 0 .. seeds-1. One seed draws the
     same noise for every value of the memory axis."""

@@ -23,8 +23,9 @@ def test_memory_is_the_largest_mean_minus_the_smallest(tmp_path: Path) -> None:
     study = make.study(tmp_path, make.STUDY, "search.draws=1")
     run = tables.read(make.run(tmp_path / "run", study, exact))
     cell = run.cells.iloc[0]
-    assert (cell["memory"], cell["memory_final"]) == (25.5, 12.75)
-    assert (cell["highest_at"], cell["lowest_at"], cell["mean"]) == (1.0, 3.0, 84.875)
+    assert (cell["memory"], cell["memory_final"]) == pytest.approx((25.5, 12.75))
+    assert (cell["highest_at"], cell["lowest_at"]) == (1.0, 3.0)
+    assert cell["mean"] == pytest.approx(84.875)
     assert cell["lr_x_l2"] == cell["optim.lr"] * cell["optim.l2"]
     assert (run.planned, len(run.rows), run.others, cell["missing"]) == (8, 8, 0, 0)
 
@@ -42,7 +43,8 @@ def test_lost_replicas_are_out_of_the_memory_and_counted(tmp_path: Path) -> None
     study = make.study(tmp_path, make.STUDY, "search.draws=2")
     run = tables.read(make.run(tmp_path / "run", study, change))
     first, second = run.cells["memory"]
-    assert first == 95.0 - 71.0
+    seed = ((92 - 90) + (84 - 80)) / 2  # how much better the second seed is, where both are
+    assert first == pytest.approx((95 + seed / 2) - (71 - seed / 2))
     assert np.isnan(second)
     (line,) = tables.states(run).to_dict("records")
     assert line == {

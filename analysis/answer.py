@@ -13,8 +13,8 @@ FEW = 3
 
 
 def sentence(run: Run, correlations: pd.DataFrame) -> str:
-    """Where memory is highest and lowest, and its rank correlation with lr x L2; with no memory
-    in any cell, why there is none."""
+    """Where memory is highest and lowest, what that is called, and its rank correlation with
+    lr x L2; with no memory in any cell, why there is none."""
     measured = run.cells.dropna(subset=["memory"]).sort_values("memory", kind="stable")
     if measured.empty:
         rows = run.cells[[*STATES, "missing"]].sum()
@@ -23,9 +23,27 @@ def sentence(run: Run, correlations: pd.DataFrame) -> str:
     low, high = measured.iloc[0], measured.iloc[-1]
     if len(measured) == 1:
         alone = "" if len(run.cells) == 1 else "; no other cell has one"
-        return f"Memory is {_points(run, high)}{alone}."
+        return f"Memory is {_points(run, high)}{alone}: {verdicts(run)}."
     said = f"Memory is highest, {_points(run, high)}, and lowest, {_points(run, low)}"
-    return said + _correlated(correlations) + "."
+    return f"{said}: {verdicts(run)}{_correlated(correlations)}."
+
+
+def verdicts(run: Run) -> str:
+    """How many cells remember, and how many do not."""
+    counts = run.cells["verdict"].value_counts()
+    words = {
+        "remembers": ("remembers", "remember"),
+        "erased": ("is erased", "are erased"),
+        "undecided": ("is undecided", "are undecided"),
+        "not trained": ("is not trained", "are not trained"),
+        "unfinished": ("is unfinished", "are unfinished"),
+    }
+    said = ", ".join(
+        f"{counts[name]} {one if counts[name] == 1 else many}"
+        for name, (one, many) in words.items()
+        if name in counts
+    )
+    return f"of {len(run.cells)} cells {said}" if len(run.cells) > 1 else f"the cell {said[2:]}"
 
 
 def _points(run: Run, cell: pd.Series) -> str:
@@ -34,7 +52,8 @@ def _points(run: Run, cell: pd.Series) -> str:
     place = f", at {', '.join(filter(None, [arm, point]))}" if arm or point else ""
     trained, values = cell["trained_values"], cell["values"]
     part = f" (over {trained} of {values} values of {run.study.memory_axis})"
-    return f"{cell['memory']:.1f} points{place}{part if trained < values else ''}"
+    ends = "" if pd.isna(cell["low"]) else f" (95% {cell['low']:.1f} to {cell['high']:.1f})"
+    return f"{cell['memory']:.1f} points{ends}{place}{part if trained < values else ''}"
 
 
 def _correlated(correlations: pd.DataFrame) -> str:
@@ -52,14 +71,40 @@ def _correlated(correlations: pd.DataFrame) -> str:
 
 
 def caveat(run: Run) -> str:
-    """What the sentence must not be read as."""
+    """What the sentence rests on, and must not be read as."""
     values, seeds = len(run.study.axes[run.study.memory_axis]), run.study.seeds
     means = f"{values} means over {seeds} {'seeds' if seeds > 1 else 'seed'} each"
-    return (
+    said = (
         f"Memory is the largest minus the smallest of {means}, one for each value of "
         f"{run.study.memory_axis}. Such a spread of a few noisy means is above zero even where "
-        "nothing is remembered: a small memory is no proof of any, and the highest and lowest of "
-        "many are partly luck."
+        "nothing is remembered"
+    )
+    known = run.cells.dropna(subset=["floor"])
+    if known.empty:
+        return f"{said}; how far above, only more seeds can tell, so no cell is decided."
+    floor, sigma, threshold = known["floor"].median(), known["sigma"].median(), run.study.threshold
+    return (
+        f"{said}: with the noise that there is between seeds here, {sigma:.2g} points (median of "
+        f"the cells), {floor:.1f} points are to be expected. A cell remembers if its spread is "
+        f"beyond chance (p < 0.05) and at least {threshold:g} points, and is erased if the 90% "
+        f"interval ends below {threshold:g}.{_undecided(run)}"
+    )
+
+
+def _undecided(run: Run) -> str:
+    cells = run.cells[run.cells["verdict"] == "undecided"]
+    more = cells["more_seeds"].dropna()
+    if cells.empty:
+        return ""
+    if more.empty:
+        return " No affordable number of seeds would decide the undecided ones."
+    fewest, most = f"{more.min():.0f}", f"{more.max():.0f}"
+    seeds = fewest if fewest == most else f"{fewest} to {most}"
+    part = "" if len(more) == len(cells) else f" {len(more)} of"
+    plural = "s" if seeds != "1" else ""
+    return (
+        f" About {seeds} more seed{plural} would decide{part} the undecided, if their spread "
+        "stays as it is."
     )
 
 

@@ -77,7 +77,7 @@ def _norms(points: pd.DataFrame) -> dict[str, Normalize]:
 
 def _rows(points: pd.DataFrame, height: float, **shared: Any) -> tuple[Figure, Any, list[str]]:
     labels = list(points["panel"].unique())
-    bottom = 0.55 if points[list(LOST)].to_numpy().any() else 0.0
+    bottom = style.legend_height(points)
     drawn = style.figure(7.6, height * len(labels) + 0.7 + bottom)
     drawn.get_layout_engine().set(w_pad=0.1, h_pad=0.08)  # type: ignore[union-attr, call-arg]
     grid = drawn.subplots(len(labels), 2, squeeze=False, sharex=True, **shared)
@@ -146,7 +146,7 @@ def _no_axis(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
     """Arms that no number tells apart: a line an arm, its value to the right of it."""
     labels = [label.replace(", ", "\n") for label in points["panel"]]
     height = 0.2 + 0.15 * max(label.count("\n") + 1 for label in labels)
-    bottom = 0.55 if points[list(LOST)].to_numpy().any() else 0.0
+    bottom = style.legend_height(points)
     drawn = style.figure(7.6, height * len(points) + 0.9 + bottom)
     panels = drawn.subplots(1, 2, sharey=True)
     norms = _norms(points)

@@ -23,11 +23,12 @@ RESAMPLES = 10_000
 def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Cells -> the points and the correlations; both empty where lr x L2 does not vary.
 
-    points, a line for each cell that has a memory: panel (label), lr_x_l2, lr, memory, and a count
-    for each of LOST. correlations, a line for each panel with MIN_CELLS or more such cells: panel,
-    correlation (Spearman), low and high (95%, bootstrap over cells), n (cells).
+    points, a line for each cell that has a memory: panel (label), lr_x_l2, lr, memory, low and
+    high (95%), floor, verdict, and a count for each of LOST. correlations, a line for each panel
+    with MIN_CELLS or more such cells: panel, correlation (Spearman), low and high (95%, bootstrap
+    over cells), n (cells).
     """
-    columns = ["lr_x_l2", "optim.lr", "memory", *LOST]
+    columns = ["lr_x_l2", "optim.lr", "memory", "low", "high", "floor", "verdict", *LOST]
     points = run.cells.reindex(columns=columns).rename(columns={"optim.lr": "lr"})
     points.insert(0, "panel", run.cells["arm"].map(run.panels))
     points = points.dropna(subset=["lr_x_l2", "memory"]).reset_index(drop=True)
@@ -67,7 +68,7 @@ def draw(points: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
 
 def _draw(points: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
     labels = list(points["panel"].unique())
-    foot = 0.5 * bool(points[list(LOST)].to_numpy().any())
+    foot = style.legend_height(points)
     drawn, panels = style.panels(labels, 2.8, foot, "lr x L2", "memory (percentage points)")
     positive = points.loc[points["lr_x_l2"] > 0, "lr_x_l2"]
     low, high = positive.min(), positive.max()
@@ -77,10 +78,14 @@ def _draw(points: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
     found = correlations.set_index("panel")
     for panel, label in zip(panels, labels, strict=True):
         style.span(panel.xaxis, low, high, True, zero if (points["lr_x_l2"] == 0).any() else None)
-        style.span(panel.yaxis, 0.0, points["memory"].max(), False)
-        for line in points[points["panel"] == label].to_dict("records"):
+        style.span(panel.yaxis, 0.0, points[["memory", "high"]].max().max(), False)
+        of_panel = points[points["panel"] == label]
+        panel.axhline(of_panel["floor"].median(), color=style.PALE, ls=":", lw=1)
+        for line in of_panel.to_dict("records"):
             colour = style.SETTING(norm(line["lr"]) if norm else 0.7)
-            style.mark(panel, (line["lr_x_l2"] or zero, line["memory"]), line, colour)
+            x = line["lr_x_l2"] or zero
+            panel.plot([x, x], [line["low"], line["high"]], color=style.PALE, lw=1, zorder=2)
+            style.mark(panel, (x, line["memory"]), line, colour)
         if label in found.index:
             said = f"rank correlation {interval(found.loc[label])}"
             said = said.replace(" (", "\n(") if len(panels) > 1 else said

@@ -61,6 +61,7 @@ def page(run: Run, said: str, images: dict[str, str]) -> str:
         lstrip_blocks=True,
     )
     environment.filters["number"] = style.number
+    environment.filters["chance"] = style.chance
     environment.filters["points"] = lambda value: "-" if pd.isna(value) else f"{value:.1f}"
     versions = tables.versions(run.rows)
     return environment.get_template("report.html").render(

@@ -20,6 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Colormap, ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
@@ -27,6 +28,8 @@ INK, PALE = "#222222", "#8a8a8a"
 HATCHES = {"undertrained": "/", "diverged": "\\", "failed": ".", "missing": "-"}
 """A hatch each, so that a cell with two states shows both."""
 DENSITY = 6
+SHAPES = {"remembers": "o", "erased": "s", "undecided": "D"}
+"""Of marks, by the verdict on the cell."""
 
 SHORT = {"optim.lr": "lr", "optim.l2": "L2", "optim.weight_decay": "weight decay"}
 LONG = {"optim.lr": "learning rate", "optim.l2": "L2 penalty", "init.scale": "init scale"}
@@ -64,6 +67,13 @@ def number(value: Any) -> str:
         return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
     mantissa, exponent = f"{value:.2e}".split("e")
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+
+
+def chance(p: float) -> str:
+    """A p-value: two digits, and no more zeros than anybody reads."""
+    if pd.isna(p):
+        return "-"
+    return "< 1e-4" if p < 1e-4 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
 
 
 def listed(values: Mapping[Any, Any]) -> str:
@@ -133,17 +143,20 @@ def encoded(drawn: Figure) -> dict[str, bytes]:
 
 
 def mark(axes: Axes, at: tuple[float, float], line: Any, colour: Any, text: str = "") -> None:
-    """One cell: a disc in its colour with its number inside, open if it has none; a hatched rim
-    (the whole disc, if open) says that replicas of it are lost. `line` has a count for each of
-    HATCHES. Its size is in points: 20, or 11 without a number."""
-    size = 20 if text else 11
+    """One cell: a mark in its colour with its number inside, its shape the verdict; an open disc
+    if it has none. A hatched rim (the whole disc, if open) says that replicas of it are lost.
+    `line` has a verdict and a count for each of HATCHES. Its size is in points: 20, or 11 without
+    a number."""
+    shape = SHAPES.get(line["verdict"], "o")
+    size = (20 if text else 11) * {"s": 0.9, "D": 0.85}.get(shape, 1.0)
     lost = "".join(hatch * DENSITY for state, hatch in HATCHES.items() if line[state])
     place: dict[str, Any] = {"zorder": 3, "clip_on": False, "linewidths": 0.7, "edgecolors": INK}
     if lost or colour is None:
         outer = max(size + 9, 18) if colour is not None else 15
-        axes.scatter(*at, s=outer**2, facecolors="white", hatch=lost or None, **place)
+        axes.scatter(*at, s=outer**2, marker=shape, facecolors="white", hatch=lost or None,
+                     **place)  # fmt: skip
     if colour is not None:
-        axes.scatter(*at, s=size**2, color=colour, **place | {"edgecolors": "white"})
+        axes.scatter(*at, s=size**2, marker=shape, color=colour, **place | {"edgecolors": "white"})
         light = np.dot(matplotlib.colors.to_rgb(colour), (0.299, 0.587, 0.114)) > 0.55
         axes.annotate(
             text, at, ha="center", va="center", fontsize=7, color=INK if light else "white",
@@ -151,19 +164,33 @@ def mark(axes: Axes, at: tuple[float, float], line: Any, colour: Any, text: str 
         )  # fmt: skip
 
 
+def legend_height(points: pd.DataFrame) -> float:
+    """Inches that `state_legend` takes."""
+    shapes = [name for name in SHAPES if (points["verdict"] == name).any()]
+    hatches = [state for state in HATCHES if points[state].any()]
+    return 0.3 * -(-len(shapes + hatches) // 4)
+
+
 def state_legend(drawn: Figure, points: pd.DataFrame) -> None:
     """Which hatch is which state, below the figure, for the states that occur."""
     names = {"missing": "not trained yet"}
-    found = [state for state in HATCHES if points[state].any()]
-    patches = [
-        Patch(fc="white", ec=INK, lw=0.7, hatch=HATCHES[s] * DENSITY, label=names.get(s, s))
-        for s in found
+    shapes: list[Any] = [
+        Line2D([], [], ls="", marker=shape, ms=8, color=PALE, label=verdict)
+        for verdict, shape in SHAPES.items()
+        if (points["verdict"] == verdict).any()
     ]
-    if patches:
+    patches = [
+        Patch(
+            fc="white", ec=INK, lw=0.7, hatch=HATCHES[s] * DENSITY,
+            label=f"some replicas {names.get(s, s)}",
+        )
+        for s in HATCHES
+        if points[s].any()
+    ]  # fmt: skip
+    if shapes or patches:
         drawn.legend(
-            handles=patches, loc="outside lower center", ncols=len(patches), handlelength=2.2,
-            handleheight=1.4, fontsize=8, title_fontsize=8,
-            title="hatched: some or all replicas of the cell are",
+            handles=shapes + patches, loc="outside lower center", ncols=4, handlelength=2.2,
+            handleheight=1.4, fontsize=8,
         )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,9 @@ from initmem.study.spec import UserError
 
 LOOK_EVERY_S = 5.0
 ANSWER_WITHIN_S = 20.0
+END_WITHIN_S = 10.0
+
+DEAD = "ray: its raylet or head died; the same command goes on"
 
 
 @contextmanager
@@ -29,6 +33,8 @@ def watched() -> Iterator[None]:
             if not _alive(node):
                 dead.set()
                 os.kill(os.getpid(), signal.SIGTERM)
+                if not ended.wait(END_WITHIN_S):
+                    _end()
                 return
 
     threading.Thread(target=look, daemon=True).start()
@@ -36,10 +42,18 @@ def watched() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if dead.is_set():
-            raise UserError("ray: its raylet or head died; the same command goes on") from None
+            raise UserError(DEAD) from None
         raise
     finally:
         ended.set()
+
+
+def _end() -> None:
+    """For a main thread that hangs in Ray's own code, where no signal reaches it, until Ray ends
+    the process without a word of use. Records are whole at any moment, and the kernel frees the
+    owner's lock."""
+    print(DEAD, file=sys.stderr, flush=True)
+    os._exit(2)
 
 
 def shut_down() -> None:

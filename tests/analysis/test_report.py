@@ -131,8 +131,9 @@ def sentence(folder: Path, change: make.Change, *overrides: str) -> str:
 def test_the_sentence_has_the_numbers_of_the_data(tmp_path: Path) -> None:
     change = points({0: 16.8, 1: 4.0, 2: 1.04})
     assert sentence(tmp_path, change, "search.draws=3") == (
-        "Memory is highest, 16.8 points, at lr 0.01, L2 1e-4, "
-        "and lowest, 1.0 points, at lr 0.0153, L2 8.91e-3."
+        "Memory is highest, 16.8 points (95% 15.9 to 17.7), at lr 0.01, L2 1e-4, "
+        "and lowest, 1.0 points (95% 0.1 to 2.0), at lr 0.0153, L2 8.91e-3: "
+        "of 3 cells 2 remember, 1 is erased."
     )
 
 
@@ -149,7 +150,8 @@ def test_the_sentence_says_when_a_memory_is_over_part_of_the_axis(tmp_path: Path
         )
 
     assert sentence(tmp_path, change, "search.draws=1") == (
-        "Memory is 2.0 points, at lr 0.01, L2 1e-4 (over 3 of 4 values of init.scale)."
+        "Memory is 2.0 points (95% 0.0 to 5.4), at lr 0.01, L2 1e-4 "
+        "(over 3 of 4 values of init.scale): the cell is undecided."
     )
 
 

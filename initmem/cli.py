@@ -14,10 +14,10 @@ from typing import Any
 
 import click
 
+from initmem.forecast import described, resolution, size
 from initmem.study.load import load
-from initmem.study.plan import Arm, arms, blocks, cell, count, draws
-from initmem.study.size import checkpoint_bytes, parameters, row_bytes
-from initmem.study.spec import Study, UserError
+from initmem.study.plan import count
+from initmem.study.spec import UserError
 
 SET = click.option(
     "--set", "overrides", multiple=True, metavar="FIELD=VALUE",
@@ -63,7 +63,7 @@ def validate(studies: Sequence[str]) -> None:
         except UserError as error:
             faults.append(str(error))
         else:
-            click.echo(f"{path}: {_size(study)}")
+            click.echo(f"{path}: {size(study)}")
     if faults:
         raise UserError("\n".join(faults))
 
@@ -77,57 +77,8 @@ def plan(study: str, overrides: Sequence[str]) -> None:
     Example: initmem plan studies/digits.yaml --set search.draws=64
     """
     checked = load(study, overrides)
-    click.echo(f"{checked.name}: {_size(checked)}")
-    for arm in arms(checked):
-        named = ", ".join(f"{field} {value}" for field, value in arm.values.items())
-        click.echo(f"arm {arm.index} {arm.id}: {named or 'the whole study'}")
-    for field, values in checked.axes.items():
-        memory = " (memory axis)" if field == checked.memory_axis else ""
-        click.echo(f"axis {field}: {', '.join(map(str, values))}{memory}")
-    for field, r in checked.ranges.items():
-        how = f"{r.points} points" if r.points else "searched"
-        click.echo(f"range {field}: {r.low:g} to {r.high:g}{', log' if r.log else ''}, {how}")
-    click.echo(_cost(checked))
-
-
-def _size(study: Study) -> str:
-    cells = len(arms(study)) * draws(study)
-    sample = _sample(study, arms(study)[0])
-    trials = cells * len(blocks(study, sample))
-    return (
-        f"{_many(len(arms(study)), 'arm')}, {_many(cells, 'cell')}, "
-        f"{_many(count(study), 'replica')}, {_many(trials, 'block')}"
-    )
-
-
-def _cost(study: Study) -> str:
-    recipes = [r.recipe for arm in arms(study) for r in _sample(study, arm).replicas]
-    per_arm = draws(study)
-    steps = sum(recipe.total_steps for recipe in recipes) * per_arm
-    table = sum(row_bytes(recipe) for recipe in recipes) * per_arm
-    checkpoint = max(checkpoint_bytes(recipe) for recipe in recipes)
-    size = max(parameters(recipe) for recipe in recipes)
-    return (
-        f"{steps:,} steps in all, networks of up to {size:,} parameters\n"
-        f"disk, about: {_bytes(2 * checkpoint)} of checkpoints for each replica in training, "
-        f"{_bytes(table)} for the records"
-    )
-
-
-def _sample(study: Study, arm: Arm) -> Any:
-    return cell(study, arm, 0, {field: r.low for field, r in study.ranges.items()})
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
-
-
-def _bytes(number: float) -> str:
-    for unit in ("B", "KB", "MB"):
-        if number < 1000:
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    return f"{number:,.3g} GB"
+    click.echo(described(checked))
+    click.echo(resolution(checked))
 
 
 @main.command()

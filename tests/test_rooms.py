@@ -26,8 +26,9 @@ MAY = {
     "initmem/tune": {
         "initmem", STUDY, DATA, TRAINING, MEMORY, SEARCH, RECORDS, TUNE, "ray", "torch",
     },
-    "initmem/cli.py": {STUDY, DATA, MEMORY, RECORDS, TUNE, "click"},
-    "initmem/__init__.py": {MEMORY},
+    "initmem/forecast.py": {STUDY, MEMORY},
+    "initmem/cli.py": {STUDY, DATA, MEMORY, RECORDS, TUNE, "initmem.forecast", "click"},
+    "initmem/__init__.py": set(),
     "analysis": {
         STUDY, MEMORY, RECORDS, "analysis", "click", "jinja2", "matplotlib", "numpy", "pandas",
         "pyarrow", "scipy",

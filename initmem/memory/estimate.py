@@ -124,6 +124,15 @@ def estimates(
     return [Estimate(table, noise, threshold) for table in tables]
 
 
+def resolves(values: int, seeds: int, cells: int, sigma: float) -> tuple[float, float, float]:
+    """What an arm of so many cells can tell, before it is run: with noise sigma between replicas,
+    the spread to expect of nothing; the least spread that is beyond chance (p < 0.05); and how far
+    below the threshold a spread must lie to be erased. nan with one seed."""
+    error, df = sigma / math.sqrt(seeds), (values - 1) * (seeds - 1) * cells
+    far, near = (quantile(level, values, df) * error for level in (0.95, 0.9))
+    return mean_range(values) * error, far, near
+
+
 @lru_cache(maxsize=4096)
 def _quantile(level: float, values: int, df: float) -> float:
     return float(studentized_range.ppf(level, values, df))

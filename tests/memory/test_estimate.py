@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import studentized_range
 
-from initmem.memory.estimate import Estimate, estimates, mean_range, quantile
+from initmem.memory.estimate import Estimate, estimates, mean_range, quantile, resolves
 from initmem.memory.noise import pool
 from initmem.memory.paired import fit
 
@@ -109,3 +109,12 @@ def test_missing_seeds_widen_the_interval() -> None:
     (estimate,) = estimates([fit(y_AS)])
     balanced = estimate.sigma / 5**0.5
     assert estimate.error > 1.5 * balanced
+
+
+def test_what_a_study_will_resolve() -> None:
+    floor, far, near = resolves(values=4, seeds=4, cells=10, sigma=1.0)
+    assert floor == pytest.approx(2.0588 / 2, rel=1e-4)
+    assert far == pytest.approx(studentized_range.ppf(0.95, 4, 90) / 2)
+    assert near == pytest.approx(studentized_range.ppf(0.9, 4, 90) / 2)
+    assert resolves(4, 16, 10, 1.0)[0] == pytest.approx(floor / 2)
+    assert math.isnan(resolves(4, 1, 10, 1.0)[1])

@@ -1,0 +1,85 @@
+"""A study in words before it is run: what it would train, how large it would get, what it could
+tell."""
+
+from __future__ import annotations
+
+from initmem.study.plan import Arm, Cell, arms, blocks, cell, count, draws
+from initmem.study.size import checkpoint_bytes, parameters, row_bytes
+from initmem.study.spec import Study
+
+
+def described(study: Study) -> str:
+    """Arms, axes, ranges and what they cost, a line each."""
+    lines = [f"{study.name}: {size(study)}"]
+    for arm in arms(study):
+        named = ", ".join(f"{field} {value}" for field, value in arm.values.items())
+        lines.append(f"arm {arm.index} {arm.id}: {named or 'the whole study'}")
+    for field, values in study.axes.items():
+        memory = " (memory axis)" if field == study.memory_axis else ""
+        lines.append(f"axis {field}: {', '.join(map(str, values))}{memory}")
+    for field, r in study.ranges.items():
+        how = f"{r.points} points" if r.points else "searched"
+        lines.append(f"range {field}: {r.low:g} to {r.high:g}{', log' if r.log else ''}, {how}")
+    return "\n".join([*lines, _cost(study)])
+
+
+def size(study: Study) -> str:
+    cells = len(arms(study)) * draws(study)
+    sample = _sample(study, arms(study)[0])
+    trials = cells * len(blocks(study, sample))
+    return (
+        f"{_many(len(arms(study)), 'arm')}, {_many(cells, 'cell')}, "
+        f"{_many(count(study), 'replica')}, {_many(trials, 'block')}"
+    )
+
+
+def _cost(study: Study) -> str:
+    recipes = [r.recipe for arm in arms(study) for r in _sample(study, arm).replicas]
+    per_arm = draws(study)
+    steps = sum(recipe.total_steps for recipe in recipes) * per_arm
+    table = sum(row_bytes(recipe) for recipe in recipes) * per_arm
+    checkpoint = max(checkpoint_bytes(recipe) for recipe in recipes)
+    size = max(parameters(recipe) for recipe in recipes)
+    return (
+        f"{steps:,} steps in all, networks of up to {size:,} parameters\n"
+        f"disk, about: {_bytes(2 * checkpoint)} of checkpoints for each replica in training, "
+        f"{_bytes(table)} for the records"
+    )
+
+
+def resolution(study: Study) -> str:
+    """What the study can tell, for three sizes of the noise that nobody knows beforehand."""
+    if study.seeds == 1:
+        return (
+            "one seed says nothing about the noise: no cell can be decided; set seeds to 3 or more"
+        )
+    from initmem.memory.estimate import resolves
+
+    values = len(study.axes[study.memory_axis])
+    lines = []
+    for sigma in (0.5, 1.0, 2.0):
+        floor, far, near = resolves(values, study.seeds, draws(study), sigma)
+        below = study.threshold - near
+        erased = f"erased below {below:.1f}" if below > 0 else "never erased"
+        told = f"a spread of {floor:.1f} is to be expected of nothing"
+        lines.append(
+            f"if replicas differ by {sigma:g} points (sd): {told}; a cell remembers from "
+            f"{max(far, study.threshold):.1f} points on and is {erased}"
+        )
+    return "\n".join(lines)
+
+
+def _sample(study: Study, arm: Arm) -> Cell:
+    return cell(study, arm, 0, {field: r.low for field, r in study.ranges.items()})
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def _bytes(number: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:,.3g} GB"

@@ -59,8 +59,10 @@ def _hold_folder(files: Files) -> Iterator[None]:
         file.truncate(0)
         with suppress(OSError):  # a full disk: the lock holds unsigned, the next write says why
             file.write(json.dumps(_signature()).encode())
-        yield
-        file.truncate(0)  # an owner that ended in order leaves an empty file
+        try:
+            yield
+        finally:
+            file.truncate(0)  # an owner that ended in order, well or not, leaves an empty file
 
 
 @contextmanager

@@ -32,7 +32,8 @@ def test_a_driver_that_died_is_taken_over_and_said_so(
     code = (
         "import os; from initmem.records.files import LocalFiles; "
         "from initmem.tune.owner import owning; "
-        f"owning(LocalFiles(__import__('pathlib').Path({str(tmp_path)!r}))).__enter__(); "
+        f"held = owning(LocalFiles(__import__('pathlib').Path({str(tmp_path)!r}))); "
+        "held.__enter__(); "
         "os.kill(os.getpid(), 9)"
     )
     dead = subprocess.run([sys.executable, "-c", code], check=False)

@@ -20,8 +20,8 @@ MAY = {
     "initmem/data": {STUDY, DATA, "torch", "torchvision", "numpy", "sklearn"},
     "initmem/models": {STUDY, MODELS, "torch"},
     "initmem/training": {STUDY, DATA, MODELS, TRAINING, "torch"},
-    "initmem/memory": {"numpy", "scipy", "pandas", MEMORY},
-    "initmem/search": {STUDY, MEMORY, SEARCH, "optuna", "sklearn"},
+    "initmem/memory": {"numpy", "scipy", "sklearn", "pandas", MEMORY},
+    "initmem/search": {STUDY, MEMORY, SEARCH, "numpy", "optuna", "scipy"},
     "initmem/records": {STUDY, RECORDS, "pyarrow", "pandas", "pydantic"},
     "initmem/tune": {
         "initmem", STUDY, DATA, TRAINING, MEMORY, SEARCH, RECORDS, TUNE, "ray", "torch",

@@ -94,6 +94,14 @@ def fit(
     Where missing replicas leave no way to compare two values at a common seed, not even through
     others, seeds are taken for noise: y[a, s] = value[a] + noise.
     """
+    named = list(range(len(measured_AS))) if values is None else values
+    if measured_AS.size and np.isfinite(measured_AS).all():  # the fit is the means, exactly
+        A, S = measured_AS.shape
+        mean_A, mean_S = measured_AS.mean(axis=1), measured_AS.mean(axis=0)
+        rest_AS = measured_AS - mean_A[:, None] - mean_S + measured_AS.mean()
+        contrast_AA, df = 2 / S * (1 - np.eye(A)), (A - 1) * (S - 1)
+        square = float((rest_AS**2).sum() / df) if df else np.nan
+        return Paired(named, untrained or [], measured_AS, mean_A, contrast_AA, square, df)
     a, s = np.isfinite(measured_AS).nonzero()
     y = measured_AS[a, s]
     A, S = len(measured_AS), len(set(s))
@@ -108,7 +116,7 @@ def fit(
     residuals = y - design @ effects
     df = len(y) - rank if len(y) else 0
     return Paired(
-        values=list(range(A)) if values is None else values,
+        values=named,
         untrained=untrained or [],
         measured_AS=measured_AS,
         mean_A=effects[:A],

@@ -14,7 +14,8 @@ import optuna
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 
-from initmem.memory import spread
+from initmem.memory.paired import paired
+from initmem.search import frontier
 from initmem.study.plan import Arm, Point, grid
 from initmem.study.seeds import fold
 from initmem.study.spec import Study
@@ -32,12 +33,15 @@ DIRECTIONS = {
 
 def objectives(study: Study, rows: list[dict[str, Any]]) -> Values | None:
     """What an arm's search is told of a cell: the spread and the mean of the selected predictor's
-    validation accuracy, in percent; None where too few scales are trained to speak of a spread."""
-    cell = spread(rows, "selected.validation_accuracy")
-    if cell["memory"] is None:
+    validation accuracy, in percent, and for the frontier the spread with its noise
+    (`frontier.Told`); None where too few scales are trained to speak of a spread."""
+    cell = paired(rows, "selected.validation_accuracy")
+    if not cell.whole:
         return None
-    told = {"memory": (cell["memory"],), "accuracy": (cell["mean"],)}
-    return told.get(study.search.objective, (cell["memory"], cell["mean"]))
+    if study.search.sampler == "frontier":
+        return cell.spread, cell.mean_square, float(cell.df), float(cell.contrast_AA.max())
+    memory, mean = cell.spread, float(cell.mean_A.mean())
+    return {"memory": (memory,), "accuracy": (mean,)}.get(study.search.objective, (memory, mean))
 
 
 def suggest(
@@ -46,12 +50,17 @@ def suggest(
     """The point of draw number len(known) + len(open_points).
 
     known: draws 0, 1, ... in order, with their objectives; open_points: the draws after them,
-    which are in training. The samplers random and qmc look at their number only.
+    which are in training. The samplers random and qmc look at their number only; frontier begins
+    as qmc does.
     """
     draw = len(known) + len(open_points)
     points = grid(study.ranges)
     if points is not None:
         return points[draw]
+    if study.search.sampler == "frontier" and draw >= frontier.start(study):
+        chosen = frontier.choose(study, known, open_points, _seed(study, arm, draw))
+        if chosen is not None:
+            return chosen
     if study.search.sampler != "tpe":
         return dict(_sequence(study.model_dump_json(), arm.id)[draw])
     sampler = optuna.samplers.TPESampler(seed=_seed(study, arm, draw))

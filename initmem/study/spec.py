@@ -64,7 +64,8 @@ class Range(Section):
 
 
 class Search(Section):
-    sampler: Literal["random", "qmc", "tpe"] = "qmc"
+    sampler: Literal["random", "qmc", "tpe", "frontier"] = "qmc"
+    """frontier looks for where memory crosses `threshold`."""
     draws: Count | None = None
     """Points an arm's search may draw. Absent where every range has `points`, or there is none."""
     lag: Annotated[int, Field(ge=0)] = 8
@@ -146,6 +147,11 @@ class Study(Section):
             raise invalid("ranges", "give `points` to every range or to none")
         if all(gridded) and self.search.draws is not None:
             raise invalid("search.draws", "there is nothing to draw, remove it")
+        if self.search.sampler == "frontier":
+            if self.seeds == 1:
+                raise invalid("seeds", "sampler frontier needs 2 or more, to know a cell's noise")
+            if self.search.objective != "memory":
+                raise invalid("search.objective", "sampler frontier looks for memory alone")
         if not all(gridded) and self.search.draws is None:
             raise invalid("search.draws", "required with ranges: how many points to draw an arm")
         return self

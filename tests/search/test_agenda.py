@@ -28,7 +28,7 @@ class World:
             lr = replica.recipe.optim.lr
             self.done[replica.id] = {
                 "memory_axis": "init.scale", "init.scale": replica.recipe.init.scale,
-                "state": "interpolated",
+                "state": "interpolated", "seed": replica.seed,
                 "selected.validation_accuracy": 90 - lr * replica.recipe.init.scale,
             }  # fmt: skip
 

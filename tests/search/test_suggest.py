@@ -103,9 +103,9 @@ def rows(
     accuracies: dict[float, list[float]], state: str = "interpolated"
 ) -> list[dict[str, object]]:
     return [
-        {"memory_axis": "init.scale", "init.scale": scale, "state": state,
+        {"memory_axis": "init.scale", "init.scale": scale, "state": state, "seed": seed,
          "selected.validation_accuracy": y}
-        for scale, ys in accuracies.items() for y in ys
+        for scale, ys in accuracies.items() for seed, y in enumerate(ys)
     ]  # fmt: skip
 
 

@@ -1,0 +1,136 @@
+"""What is believed of memory everywhere in the ranges, from the cells that were trained.
+
+A Gaussian process over the logarithms of the ranges, each cell with its own noise; cells that did
+not train have no memory, and a classifier learns where they lie. Where the mean crosses the
+threshold runs the frontier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.stats import norm
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from initmem.memory.paired import Array
+
+LENGTH, LENGTH_SPREAD = 0.5, 0.6
+AMPLITUDE, AMPLITUDE_SPREAD = 3.0, 0.7
+"""Lognormal priors of the process, in units of the range and of the scaled memory: without them
+ten cells with noise are as soon taken for a plane, or for noise alone."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Cells that have an end: their places in the unit cube [N, D], memory [N] (nan where not
+    trained) and its standard error [N], in points."""
+
+    place_ND: Array
+    memory_N: Array
+    error_N: Array
+
+
+@dataclass(frozen=True)
+class Surface:
+    """What is believed of memory everywhere, on a scale that has the threshold at 0."""
+
+    process: GaussianProcessRegressor
+    trained: GaussianProcessClassifier | None
+    """None where no cell failed to train."""
+    threshold: float
+
+    def believed(self, place_ND: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation [N]."""
+        mean_N, sd_N = self.process.predict(place_ND, return_std=True)
+        return mean_N, sd_N
+
+    def trains(self, place_ND: Array) -> Array:
+        """Probability [N] that a cell there trains."""
+        if self.trained is None:
+            return np.ones(len(place_ND))
+        return np.asarray(self.trained.predict_proba(place_ND)[:, 1])
+
+    def memory(self, scaled: Array) -> Array:
+        """Points of memory, from the scale of the process."""
+        return self.threshold * (1 + np.sinh(scaled))
+
+    def with_cell(self, place_D: Array) -> Surface:
+        """The surface if a cell there turned out as believed: for cells still in training."""
+        mean, _ = self.believed(place_D[None])
+        error = float(np.median(self.process.alpha))
+        return Surface(
+            _condition(
+                self.process.kernel_,
+                np.vstack([self.process.X_train_, place_D]),
+                np.append(self.process.y_train_, mean),
+                np.append(self.process.alpha, error),
+            ),
+            self.trained,
+            self.threshold,
+        )
+
+
+def surface(measured: Measured, threshold: float) -> Surface | None:
+    """The surface that the cells speak for; None where none of them trained.
+
+    Memory is scaled to asinh((memory - threshold) / threshold): linear around the threshold, and
+    logarithmic far above it, where its size tells nothing about where it crosses.
+    """
+    there_N = np.isfinite(measured.memory_N)
+    if not there_N.any():
+        return None
+    place_ND = measured.place_ND[there_N]
+    over_N = (measured.memory_N[there_N] - threshold) / threshold
+    error_N = measured.error_N[there_N] / threshold / np.sqrt(1 + over_N**2)
+    process = _process(place_ND, np.arcsinh(over_N), error_N**2 + 1e-6)
+    trained = None
+    if not there_N.all():
+        trained = GaussianProcessClassifier(1.0 * RBF(0.3, "fixed"), random_state=0)
+        trained.fit(measured.place_ND, there_N)
+    return Surface(process, trained, threshold)
+
+
+def remembers(found: Surface, place_ND: Array) -> Array:
+    """Probability [N] that memory is above the threshold there."""
+    mean_N, sd_N = found.believed(place_ND)
+    return np.asarray(norm.cdf(mean_N / sd_N))
+
+
+def _process(place_ND: Array, y_N: Array, variance_N: Array) -> GaussianProcessRegressor:
+    kernel = ConstantKernel(AMPLITUDE**2, (0.1, 400)) * Matern(
+        [LENGTH] * place_ND.shape[1], (0.08, 3), nu=2.5
+    )
+    far = ConstantKernel(4.0, "fixed")  # the mean is unknown, by about 2
+    process = GaussianProcessRegressor(kernel + far, alpha=variance_N, optimizer=_most_probable)
+    return process.fit(place_ND, y_N)
+
+
+def _condition(
+    kernel: object, place_ND: Array, y_N: Array, variance_N: Array
+) -> GaussianProcessRegressor:
+    return GaussianProcessRegressor(kernel, alpha=variance_N, optimizer=None).fit(place_ND, y_N)
+
+
+def _most_probable(
+    negative_likelihood: Callable[..., tuple[float, Array]], start: Array, bounds: Array
+) -> tuple[Array, float]:
+    """The kernel's logarithms (amplitude^2, lengths) of highest posterior probability."""
+    middle = np.log([AMPLITUDE**2, *[LENGTH] * (len(start) - 1)])
+    spread = np.array([2 * AMPLITUDE_SPREAD, *[LENGTH_SPREAD] * (len(start) - 1)])
+
+    def negative_posterior(theta: Array) -> tuple[float, Array]:
+        value, gradient = negative_likelihood(theta)
+        off = (theta - middle) / spread
+        return value + 0.5 * off @ off, gradient + off / spread
+
+    shorter = middle - np.log([1.0, *[2.0] * (len(start) - 1)])
+    found = [
+        minimize(negative_posterior, begin, jac=True, bounds=bounds, method="L-BFGS-B")
+        for begin in (middle, shorter)
+    ]
+    best = min(found, key=lambda f: f.fun)
+    return best.x, float(best.fun)

@@ -1,0 +1,108 @@
+"""The frontier is found where it is, with cells near it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from initmem.memory.surface import Measured, surface
+from initmem.search import frontier
+from initmem.search.suggest import suggest
+from initmem.study.plan import Point, arms
+from initmem.study.spec import Study, UserError
+from tests.tiny import study
+
+SEARCHED = ("search.sampler=frontier", "search.draws=30", "search.lag=0")
+
+
+def memory(place_ND: np.ndarray) -> np.ndarray:
+    """Falls with x + y from 20 to 0 points, and is 2 where they sum to 1."""
+    return 20 / (1 + np.exp(9 * (place_ND.sum(axis=1) - 1) + np.log(9)))
+
+
+def told(of: Study, point: Point, noise: float = 0.1) -> frontier.Told:
+    (value,) = memory(frontier.to_unit(point, of.ranges)[None])
+    return float(value), noise**2, 6.0, 2 / 3
+
+
+def draws(of: Study, count: int) -> list[Point]:
+    known: list[tuple[Point, frontier.Told | None]] = []
+    for _ in range(count):
+        point = suggest(of, arms(of)[0], known, [])
+        known.append((point, told(of, point)))
+    return [point for point, _ in known]
+
+
+@pytest.fixture
+def of(tmp_path: Path) -> Study:
+    return study(tmp_path, *SEARCHED)
+
+
+def test_it_starts_as_qmc_and_then_draws_at_the_frontier(of: Study, tmp_path: Path) -> None:
+    points = draws(of, 20)
+    even = study(tmp_path, "search.sampler=qmc", "search.draws=30")
+    assert points[:8] == [suggest(even, arms(even)[0], [(p, None) for p in points[:k]], [])
+                          for k in range(8)]  # fmt: skip
+    place_ND = np.array([frontier.to_unit(point, of.ranges) for point in points])
+    off_N = np.abs(place_ND.sum(axis=1) - 1)
+    assert np.median(off_N[8:]) < 0.12 < np.median(off_N[:8])
+    assert np.ptp(place_ND[8:, 0]) > 0.7, "along all of it"
+
+
+def test_it_is_a_function_of_what_it_is_told(of: Study) -> None:
+    assert draws(of, 12) == draws(of, 12)
+
+
+def test_cells_in_training_are_not_drawn_again(of: Study) -> None:
+    known = [(p, told(of, p)) for p in draws(of, 10)]
+    first = suggest(of, arms(of)[0], known[:9], [known[9][0]])
+    second = suggest(of, arms(of)[0], known[:9], [known[9][0], first])
+    apart = frontier.to_unit(first, of.ranges) - frontier.to_unit(second, of.ranges)
+    assert np.abs(apart).max() > 0.05
+
+
+def test_places_that_do_not_train_are_avoided(of: Study) -> None:
+    """Nothing trains at the upper half of the first range."""
+    known: list[tuple[Point, frontier.Told | None]] = []
+    for _ in range(24):
+        point = suggest(of, arms(of)[0], known, [])
+        trains = frontier.to_unit(point, of.ranges)[0] < 0.5
+        known.append((point, told(of, point) if trains else None))
+    lost = [t is None for _, t in known]
+    assert sum(lost[:8]) >= 3 and sum(lost[12:]) <= 3
+
+
+def test_nothing_trained_at_all_goes_on_quasi_randomly(of: Study) -> None:
+    known: list[tuple[Point, frontier.Told | None]] = [(p, None) for p in draws(of, 8)]
+    assert suggest(of, arms(of)[0], known, []) != known[-1][0]
+
+
+def test_places_and_points_are_the_same(of: Study) -> None:
+    for share in ([0.0, 1.0], [0.3, 0.6]):
+        point = frontier.from_unit(np.array(share), of.ranges)
+        assert frontier.to_unit(point, of.ranges) == pytest.approx(share)
+    assert frontier.from_unit(np.array([0.5, 0.5]), of.ranges)["optim.lr"] == pytest.approx(
+        10**-1.5
+    )
+
+
+def test_a_surface_knows_what_it_was_told_and_doubts_the_rest() -> None:
+    rng = np.random.default_rng(0)
+    place_ND = rng.random((25, 2)) * [0.5, 1.0]
+    found = surface(Measured(place_ND, memory(place_ND), np.full(25, 0.1)), threshold=2.0)
+    assert found is not None
+    mean_N, sd_N = found.believed(place_ND)
+    assert found.memory(mean_N) == pytest.approx(memory(place_ND), abs=0.5)
+    _, far = found.believed(np.array([[1.0, 0.5]]))
+    assert far[0] > 3 * sd_N.max()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [("seeds=1", "to know a cell's noise"), ("search.objective=both", "looks for memory alone")],
+)
+def test_what_it_needs(tmp_path: Path, change: str, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        study(tmp_path, *SEARCHED, change)

@@ -15,9 +15,9 @@ from typing import Any
 import click
 
 from initmem.study.load import load
-from initmem.study.plan import Arm, arms, blocks, cell, count, draws
+from initmem.study.plan import Arm, arms, asked_by, blocks, cell, count, draws
 from initmem.study.size import checkpoint_bytes, parameters, row_bytes
-from initmem.study.spec import Study, UserError
+from initmem.study.spec import Study, UserError, one_line
 
 SET = click.option(
     "--set", "overrides", multiple=True, metavar="FIELD=VALUE",
@@ -61,11 +61,11 @@ def validate(studies: Sequence[str]) -> None:
         try:
             study = load(path)
         except UserError as error:
-            faults.append(str(error))
+            faults += str(error).splitlines()
         else:
             click.echo(f"{path}: {_size(study)}")
     if faults:
-        raise UserError("\n".join(faults))
+        raise UserError(*faults)
 
 
 @main.command()
@@ -181,7 +181,8 @@ def run(
         click.echo(f"{checked.name}: {summary.done} of {summary.planned} replicas, {told}")
     if summary.repeated_steps:
         click.echo(f"{summary.repeated_steps} steps were trained twice after kills")
-    click.echo(f"{states or 'no rows'}\nfigures and report: python -m analysis {summary.address}")
+    click.echo(states or "no rows")
+    click.echo(f"figures and report: python -m analysis {one_line(summary.address)}")
     if summary.done < summary.planned:
         raise UserError(f"{summary.address}: run: incomplete; the same command goes on from here")
     if summary.states.get("failed"):
@@ -198,19 +199,22 @@ def status(folder: str) -> None:
     Example: initmem status runs/digits
     """
     from initmem.memory import memory
-    from initmem.records.store import Store, counted
+    from initmem.records.store import Store, counted, frame
     from initmem.tune.owner import described, owner_of
 
     store = Store(folder)
     study = store.open()
-    rows = store.rows()
+    rows = store.rows(asked_by(study))
+    others = len(store.rows()) - len(rows)
     owner = owner_of(store.files)
     click.echo(
         f"{study.name}: {len(rows)} of {count(study)} replicas, {counted(rows) or 'no rows'}"
     )
+    if others:
+        click.echo(f"{_many(others, 'more row')} in the folder, of no replica of this study")
     click.echo("not running" if owner is None else f"running: {described(owner)}")
     if rows:
-        cells = memory(store.frame()).dropna(subset="memory")
+        cells = memory(frame(rows)).dropna(subset="memory")
         for _, line in cells.sort_values("memory", ascending=False).iterrows():
             point = ", ".join(f"{field} {line[field]:.3g}" for field in study.ranges)
             click.echo(f"memory {line['memory']:5.1f} points  {point}")
@@ -228,7 +232,7 @@ def export(folder: str) -> None:
     store = Store(folder)
     store.open()
     for path in store.export():
-        click.echo(path)
+        click.echo(one_line(path))
 
 
 @main.command()
@@ -244,8 +248,8 @@ def rerun(folder: str, replica: str, data: str) -> None:
 
     different = train_again(folder, replica, data)
     if different:
-        lines = "\n".join(f"  {name}: {old} -> {new}" for name, (old, new) in different.items())
-        raise UserError(f"{folder}: {replica}: the row differs:\n{lines}")
+        lines = [f"  {name}: {old} -> {new}" for name, (old, new) in different.items()]
+        raise UserError(f"{folder}: {replica}: the row differs:", *lines)
     click.echo(f"{replica}: the same row, bit for bit")
 
 

@@ -8,7 +8,8 @@ import click
 
 from analysis import answer, report, tables
 from initmem.records.files import files_at
-from initmem.study.spec import UserError
+from initmem.study.address import below
+from initmem.study.spec import UserError, one_line
 
 
 @click.command(epilog="Example: python -m analysis runs/digits")
@@ -27,8 +28,7 @@ def main(run: str) -> None:
     click.echo(said)
     if len(read.rows) < read.planned:
         click.echo(answer.progress(read))
-    place, query, options = run.partition("?")
-    click.echo(f"report: {place.rstrip('/')}/report/report.html{query}{options}")
+    click.echo(one_line(f"report: {below(run, 'report/report.html')}"))
 
 
 if __name__ == "__main__":

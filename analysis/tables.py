@@ -14,7 +14,7 @@ import pandas as pd
 import initmem.memory
 from analysis.style import listed
 from initmem.memory import MEASURE, STATES
-from initmem.records.store import Store
+from initmem.records.store import Store, frame
 from initmem.study import plan
 from initmem.study.spec import Study, UserError
 
@@ -74,20 +74,17 @@ def read(folder: str | Path) -> Run:
     """Raises UserError where there is no run, no row, or no test accuracy in any row."""
     store = Store(folder)
     study = store.open()
-    found = store.frame()
-    arms = [arm.id for arm in plan.arms(study)]
-    values, draws = study.axes[study.memory_axis], plan.draws(study)
-    asked = found["arm"].isin(arms) & (found["draw"] < draws) & (found["seed"] < study.seeds)
-    rows = found[asked & found[study.memory_axis].isin(values)]
+    rows = frame(store.rows(plan.asked_by(study)))
+    others = len(store.rows()) - len(rows)
     if rows.empty:
-        raise UserError(f"{folder}: report: the run has no rows yet")
+        left = f", its {others} rows are of another study" if others else ""
+        raise UserError(f"{folder}: report: the run has no rows yet{left}")
     if rows[MEASURE].isna().all():
         states = listed(rows["state"].value_counts().to_dict())
         raise UserError(f"{folder}: report: no row has a test accuracy to draw ({states})")
-    order = {arm: index for index, arm in enumerate(arms)}
+    order = {arm.id: arm.index for arm in plan.arms(study)}
     rows = rows.sort_values("arm", key=lambda c: c.map(order), kind="stable", ignore_index=True)
-    planned = len(arms) * draws * len(values) * study.seeds
-    return Run(study, rows, cells(rows, study), planned, len(found) - len(rows))
+    return Run(study, rows, cells(rows, study), plan.count(study), others)
 
 
 def cells(rows: pd.DataFrame, study: Study) -> pd.DataFrame:

@@ -14,10 +14,10 @@ from typing import Any
 
 import click
 
-from initmem.forecast import described, resolution, size
+from initmem.forecast import many, outline, resolution, size
 from initmem.study.load import load
-from initmem.study.plan import count
-from initmem.study.spec import UserError
+from initmem.study.plan import asked_by, count
+from initmem.study.spec import UserError, one_line
 
 SET = click.option(
     "--set", "overrides", multiple=True, metavar="FIELD=VALUE",
@@ -61,11 +61,11 @@ def validate(studies: Sequence[str]) -> None:
         try:
             study = load(path)
         except UserError as error:
-            faults.append(str(error))
+            faults += str(error).splitlines()
         else:
             click.echo(f"{path}: {size(study)}")
     if faults:
-        raise UserError("\n".join(faults))
+        raise UserError(*faults)
 
 
 @main.command()
@@ -77,7 +77,7 @@ def plan(study: str, overrides: Sequence[str]) -> None:
     Example: initmem plan studies/digits.yaml --set search.draws=64
     """
     checked = load(study, overrides)
-    click.echo(described(checked))
+    click.echo(outline(checked))
     click.echo(resolution(checked))
 
 
@@ -132,7 +132,8 @@ def run(
         click.echo(f"{checked.name}: {summary.done} of {summary.planned} replicas, {told}")
     if summary.repeated_steps:
         click.echo(f"{summary.repeated_steps} steps were trained twice after kills")
-    click.echo(f"{states or 'no rows'}\nfigures and report: python -m analysis {summary.address}")
+    click.echo(states or "no rows")
+    click.echo(f"figures and report: python -m analysis {one_line(summary.address)}")
     if summary.done < summary.planned:
         raise UserError(f"{summary.address}: run: incomplete; the same command goes on from here")
     if summary.states.get("failed"):
@@ -149,20 +150,23 @@ def status(folder: str) -> None:
     Example: initmem status runs/digits
     """
     from initmem.memory import cells
-    from initmem.records.store import Store, counted
+    from initmem.records.store import Store, counted, frame
     from initmem.tune.owner import described, owner_of
 
     store = Store(folder)
     study = store.open()
-    rows = store.rows()
+    rows = store.rows(asked_by(study))
+    others = len(store.rows()) - len(rows)
     owner = owner_of(store.files)
     click.echo(
         f"{study.name}: {len(rows)} of {count(study)} replicas, {counted(rows) or 'no rows'}"
     )
+    if others:
+        click.echo(f"{many(others, 'more row')} in the folder, of no replica of this study")
     click.echo("not running" if owner is None else f"running: {described(owner)}")
     if rows:
         values = len(study.axes[study.memory_axis])
-        known = cells(store.frame(), threshold=study.threshold, axis_values=values)
+        known = cells(frame(rows), threshold=study.threshold, axis_values=values)
         for _, line in known.sort_values("memory", ascending=False).iterrows():
             point = ", ".join(f"{field} {line[field]:.3g}" for field in study.ranges)
             ends = f"({line['low']:.1f} to {line['high']:.1f})"
@@ -181,7 +185,7 @@ def export(folder: str) -> None:
     store = Store(folder)
     store.open()
     for path in store.export():
-        click.echo(path)
+        click.echo(one_line(path))
 
 
 @main.command()
@@ -197,8 +201,8 @@ def rerun(folder: str, replica: str, data: str) -> None:
 
     different = train_again(folder, replica, data)
     if different:
-        lines = "\n".join(f"  {name}: {old} -> {new}" for name, (old, new) in different.items())
-        raise UserError(f"{folder}: {replica}: the row differs:\n{lines}")
+        lines = [f"  {name}: {old} -> {new}" for name, (old, new) in different.items()]
+        raise UserError(f"{folder}: {replica}: the row differs:", *lines)
     click.echo(f"{replica}: the same row, bit for bit")
 
 

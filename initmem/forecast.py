@@ -8,7 +8,7 @@ from initmem.study.size import checkpoint_bytes, parameters, row_bytes
 from initmem.study.spec import Study
 
 
-def described(study: Study) -> str:
+def outline(study: Study) -> str:
     """Arms, axes, ranges and what they cost, a line each."""
     lines = [f"{study.name}: {size(study)}"]
     for arm in arms(study):
@@ -28,8 +28,8 @@ def size(study: Study) -> str:
     sample = _sample(study, arms(study)[0])
     trials = cells * len(blocks(study, sample))
     return (
-        f"{_many(len(arms(study)), 'arm')}, {_many(cells, 'cell')}, "
-        f"{_many(count(study), 'replica')}, {_many(trials, 'block')}"
+        f"{many(len(arms(study)), 'arm')}, {many(cells, 'cell')}, "
+        f"{many(count(study), 'replica')}, {many(trials, 'block')}"
     )
 
 
@@ -73,7 +73,7 @@ def _sample(study: Study, arm: Arm) -> Cell:
     return cell(study, arm, 0, {field: r.low for field, r in study.ranges.items()})
 
 
-def _many(number: int, what: str) -> str:
+def many(number: int, what: str) -> str:
     return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 

@@ -22,7 +22,7 @@ MAY = {
     "initmem/training": {STUDY, DATA, MODELS, TRAINING, "torch"},
     "initmem/memory": {"numpy", "scipy", "sklearn", "pandas", MEMORY},
     "initmem/search": {STUDY, MEMORY, SEARCH, "numpy", "optuna", "scipy"},
-    "initmem/records": {STUDY, RECORDS, "pyarrow", "pandas", "pydantic"},
+    "initmem/records": {STUDY, MEMORY, RECORDS, "pyarrow", "pandas", "pydantic"},
     "initmem/tune": {
         "initmem", STUDY, DATA, TRAINING, MEMORY, SEARCH, RECORDS, TUNE, "ray", "torch",
     },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from initmem.records.meter import Meter
@@ -67,8 +67,9 @@ class Memory:
     def save(self, step: int, content: bytes) -> None:
         self.saved[step] = content
 
-    def latest(self) -> bytes | None:
-        return self.saved[max(self.saved)] if self.saved else None
+    def latest(self, takes: Callable[[bytes], bool]) -> bytes | None:
+        content = self.saved[max(self.saved)] if self.saved else None
+        return content if content is not None and takes(content) else None
 
     def meter(self) -> Meter:
         return Meter(None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import shlex
+import stat
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -54,7 +55,7 @@ def verify(name: str, folder: Path) -> None:
     faults = [f"{path}: {found}, expected {md5}" for path, found, md5 in _wrong(name, folder)]
     if faults:
         command = f"initmem fetch {name} --data {shlex.quote(str(folder))}"
-        raise UserError("\n".join([*faults, f"data.name: {name} needs these files: {command}"]))
+        raise UserError(*faults, f"data.name: {name} needs these files: {command}")
 
 
 def download(name: str, folder: Path) -> str:
@@ -83,8 +84,23 @@ def download(name: str, folder: Path) -> str:
 
 def _wrong(name: str, folder: Path) -> list[tuple[Path, str, str]]:
     """File, what is found and what is expected there, of the files that are not right."""
+    _refuse_what_is_no_folder(folder)
     facts = [(folder / f, _found(folder / f), f"md5 {md5}") for f, md5 in needed(name).items()]
     return [(path, found, expected) for path, found, expected in facts if found != expected]
+
+
+def _refuse_what_is_no_folder(folder: Path) -> None:
+    """One that is not there yet may be made."""
+    try:
+        fault = "" if stat.S_ISDIR(folder.stat().st_mode) else "is no folder"
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        fault = f"cannot be read: {error.strerror}"
+    except ValueError as error:
+        fault = f"is no path: {error}"
+    if fault:
+        raise UserError(f"{folder}: --data: {fault}; name the folder of the data sets")
 
 
 def _host(name: str) -> str:

@@ -10,15 +10,25 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from pyarrow import fs
 
-from initmem.study.spec import UserError
+from initmem.study.address import below, is_path, refusal
+from initmem.study.spec import UserError, one_line
+
+SEALED = ".sealed"
+"""The end of the names of files that hold their own checksum, see `seal`."""
 
 PATIENCE_S = 120.0
 """How long a bucket that does not answer is asked again."""
+
+_FINAL = re.compile(
+    "NO_SUCH_BUCKET|ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|EXPIRED_TOKEN"
+)
+"""Answers of a bucket that stay the same however often it is asked."""
 
 T = TypeVar("T")
 
@@ -29,13 +39,13 @@ class Files(Protocol):
     address: str
 
     def read(self, name: str) -> bytes | None:
-        """The content, or None if there is no such file."""
+        """The content, or None if there is no such file; a folder in its place reads as empty."""
 
     def write(self, name: str, content: bytes) -> None:
         """Write so that a kill at any moment leaves the old file or the new one, whole."""
 
     def names(self, folder: str) -> list[str]:
-        """The names of the files in a folder, without it, sorted; hidden ones left out."""
+        """The names of what is in a folder, without it, sorted; hidden ones left out."""
 
     def rename(self, name: str, new: str) -> None: ...
 
@@ -51,19 +61,16 @@ def files_at(address: str | Path) -> Files:
     Raises UserError for an address that cannot be used, or that carries a password.
     """
     text = str(address)
-    if "://" not in text:
+    if wrong := refusal(text):
+        place = text if is_path(text) else text.partition(":")[0] + "://..."
+        raise UserError(f"{place}: storage: {wrong}")
+    if is_path(text):
         return LocalFiles(Path(text).absolute())
-    if re.search(r"//[^/?]*@|(secret|access|token)_?key=", text):
-        shown = re.sub(r"//[^/?]*@", "//...@", text.partition("?")[0])
-        raise UserError(
-            f"{shown}: storage: carries credentials; they come from the environment "
-            f"(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY or an instance profile)"
-        )
     try:
         system, root = fs.FileSystem.from_uri(text)
     except (ValueError, OSError) as error:
         first = str(error).splitlines()[0]
-        raise UserError(f"{text}: storage: no address of a bucket: {first}") from None
+        raise UserError(f"{text}: storage: cannot be used: {first}") from None
     return BucketFiles(text, system, root)
 
 
@@ -76,8 +83,10 @@ class LocalFiles:
             return (self.folder / name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except IsADirectoryError:
+            return b""
         except OSError as error:
-            raise self._said(error, name, "cannot be read") from None
+            raise self.said(error, name, "cannot be read") from None
 
     def write(self, name: str, content: bytes) -> None:
         path = self.folder / name
@@ -93,20 +102,23 @@ class LocalFiles:
             os.fsync(folder)
             os.close(folder)
         except OSError as error:
-            aside.unlink(missing_ok=True) if aside.parent.is_dir() else None
-            raise self._said(error, name, "cannot be written", len(content)) from None
+            with suppress(OSError):
+                aside.unlink()
+            raise self.said(error, name, "cannot be written", len(content)) from None
 
     def names(self, folder: str) -> list[str]:
-        path = self.folder / folder
-        if not path.is_dir():
+        try:
+            return sorted(n for n in os.listdir(self.folder / folder) if n[0] != ".")
+        except FileNotFoundError:
             return []
-        return sorted(e.name for e in os.scandir(path) if e.is_file() and e.name[0] != ".")
+        except OSError as error:
+            raise self.said(error, folder, "cannot be listed") from None
 
     def rename(self, name: str, new: str) -> None:
         try:
             os.replace(self.folder / name, self.folder / new)
         except OSError as error:
-            raise self._said(error, name, "cannot be renamed") from None
+            raise self.said(error, name, "cannot be renamed") from None
 
     def remove(self, folder: str) -> None:
         shutil.rmtree(self.folder / folder, ignore_errors=True)
@@ -114,12 +126,13 @@ class LocalFiles:
     def remove_file(self, name: str) -> None:
         (self.folder / name).unlink(missing_ok=True)
 
-    def _said(self, error: OSError, name: str, what: str, need: int = 0) -> UserError:
-        room = ""
+    def said(self, error: OSError, name: str, what: str, need: int = 0) -> UserError:
+        """What the system answered, with the file and the way out."""
+        way = "; mend it or move it away, or name another folder"
         if error.errno == errno.ENOSPC:
             free = shutil.disk_usage(self.folder).free
-            room = f" ({need:,} bytes needed, {free:,} free); free some, the same command goes on"
-        return UserError(f"{self.folder / name}: file: {what}: {error.strerror}{room}")
+            way = f" ({need:,} bytes needed, {free:,} free); free some, the same command goes on"
+        return UserError(f"{self.folder / name}: file: {what}: {error.strerror}{way}")
 
 
 class BucketFiles:
@@ -175,13 +188,20 @@ class BucketFiles:
                 return act()
             except OSError as error:
                 first = str(error).splitlines()[0]
+                place = below(self.address, name)
+                if _FINAL.search(first):
+                    raise UserError(f"{place}: storage: refuses: {first}") from None
                 if time.monotonic() > deadline:
-                    place = f"{self.address.partition('?')[0]}/{name}"
                     raise UserError(f"{place}: storage: does not answer: {first}") from None
                 if not said:
-                    print(f"{name}: storage: asking again: {first}", file=sys.stderr, flush=True)
+                    warn(f"{name}: storage: asking again: {first}")
                     said = True
                 time.sleep(1)
+
+
+def warn(text: str) -> None:
+    """A line on stderr."""
+    print(one_line(text), file=sys.stderr, flush=True)
 
 
 def seal(content: bytes) -> bytes:

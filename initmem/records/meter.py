@@ -8,6 +8,8 @@ import struct
 import zlib
 from pathlib import Path
 
+from initmem.study.spec import UserError
+
 _COUNTERS = struct.Struct("<qqq")
 _CHECKED = struct.Struct("<qqqq")
 
@@ -21,10 +23,14 @@ class Meter:
         self.furthest, self.repeated, self.resumed = 0, 0, 0
         if folder is None:
             return
-        folder.mkdir(parents=True, exist_ok=True)
-        with open(folder / "meter", "a+b") as file:
-            file.truncate(_CHECKED.size)
-            self._map = mmap.mmap(file.fileno(), _CHECKED.size)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with open(folder / "meter", "a+b") as file:
+                file.truncate(_CHECKED.size)
+                self._map = mmap.mmap(file.fileno(), _CHECKED.size)
+        except OSError as error:
+            what = f"cannot be written: {error.strerror}; move it away"
+            raise UserError(f"{folder / 'meter'}: file: {what}") from None
         *counters, checksum = _CHECKED.unpack(self._map)
         if checksum == zlib.crc32(_COUNTERS.pack(*counters)):  # else new, or damaged: unknown
             self.furthest, self.repeated, self.resumed = counters

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import base64
 import json
+import math
+import re
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+from pydantic import ValidationError
 
-from initmem.study.recipe import base_type, field_types
+from initmem.memory import STATES
+from initmem.study.messages import recipe_problem
+from initmem.study.recipe import Recipe, base_type, field_types
+from initmem.study.spec import MAX_THREADS, cut
 
 Row = dict[str, Any]
 
@@ -93,15 +100,23 @@ SCHEMA = pa.schema(
     }
 )
 
+_COLUMNS = SCHEMA.names
 _NEEDED = ("arm", "cell", "draw", "replica", "seed", "memory_axis", "state")
+_WORDS = {
+    pa.int64(): "a whole number",
+    pa.float64(): "a number",
+    pa.bool_(): "true or false",
+    pa.string(): "text",
+    pa.binary(): "packed bytes",
+}
 _BINARY = [field.name for field in SCHEMA if field.type == pa.binary()]
 
 
 def complete(row: Row) -> Row:
     """The row with every column of the schema, null where it has none."""
-    unknown = set(row) - set(SCHEMA.names)
+    unknown = set(row) - set(_COLUMNS)
     assert not unknown, f"columns not in the schema: {sorted(unknown)}"
-    return {name: row.get(name) for name in SCHEMA.names}
+    return {name: row.get(name) for name in _COLUMNS}
 
 
 def to_text(row: Row) -> bytes:
@@ -113,17 +128,92 @@ def to_text(row: Row) -> bytes:
     return json.dumps(packed, allow_nan=False, separators=(",", ":")).encode()
 
 
-def from_text(text: bytes) -> Row | None:
-    """The reverse of `to_text`, or None where the text holds no row."""
+def from_text(text: bytes) -> Row:
+    """The reverse of `to_text`. Raises ValueError, naming the column, where the text holds no row
+    of this version, with every value of its column's type and a recipe that can be trained."""
     try:
-        row: Row = json.loads(text)
-        for name in _BINARY:
-            if row.get(name):
-                row[name] = zlib.decompress(base64.b64decode(row[name]))
-        row = complete({name: value for name, value in row.items() if name in SCHEMA.names})
-    except (ValueError, TypeError, AttributeError, zlib.error):
-        return None
-    return None if any(row[name] is None for name in _NEEDED) else row
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError("no JSON") from None
+    if not isinstance(found, dict):
+        raise ValueError("no row")
+    row: Row = {name: found.get(name) for name in _COLUMNS}
+    for name in _BINARY:
+        try:
+            row[name] = row[name] and zlib.decompress(base64.b64decode(row[name]))
+        except (ValueError, TypeError, zlib.error):
+            raise ValueError(f"{name}: must be {_WORDS[pa.binary()]}") from None
+    for name, value in row.items():
+        wrong = name in _NEEDED if value is None else not _FITS[name](value)
+        if wrong:
+            kind = _WORDS.get(SCHEMA.field(name).type, "a list in the form of this version")
+            raise ValueError(f"{name}: must be {kind}, got {cut(repr(value), 40)}")
+    _check(row)
+    return row
+
+
+def _fits(kind: pa.DataType) -> Callable[[Any], bool]:
+    """Whether a column of this type takes a value as it is; in a list, a real number that was not
+    finite is null."""
+    if pa.types.is_list(kind):
+        item = _fits(kind.value_type)
+        return lambda value: isinstance(value, list) and all(map(item, value))
+    if pa.types.is_struct(kind):
+        fits = {field.name: _fits(field.type) for field in kind}
+        reals = {field.name for field in kind if field.type == pa.float64()}
+        return lambda value: (
+            isinstance(value, dict)
+            and all(
+                name in reals if value.get(name) is None else fit(value[name])
+                for name, fit in fits.items()
+            )
+        )
+    return {
+        pa.int64(): _is_whole,
+        pa.float64(): lambda value: (
+            math.isfinite(value) if isinstance(value, float) else _is_whole(value)
+        ),
+        pa.string(): lambda value: isinstance(value, str) and not _SURROGATE.search(value),
+        pa.bool_(): lambda value: isinstance(value, bool),
+        pa.binary(): lambda value: isinstance(value, bytes),
+    }[kind]
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_FITS = {field.name: _fits(field.type) for field in SCHEMA}
+
+
+def _check(row: Row) -> None:
+    """What the types do not say. Raises ValueError."""
+    if row["state"] not in STATES:
+        raise ValueError(f"state: must be one of {', '.join(STATES)}, got {row['state']!r}")
+    if row["memory_axis"] not in field_types() or row[row["memory_axis"]] is None:
+        raise ValueError(f"memory_axis: the row has no value of {row['memory_axis']}")
+    if row["threads"] is not None and not 1 <= row["threads"] <= MAX_THREADS:
+        raise ValueError(f"threads: must be 1 to {MAX_THREADS}, got {row['threads']}")
+    try:
+        recipe_of(row)
+    except ValidationError as error:
+        first = recipe_problem(error.errors(include_url=False)[0], {}, {(): "record"})
+        raise ValueError(f"{first.field}: {first.text}") from None
+
+
+def recipe_of(row: Row) -> Recipe:
+    """The recipe that a row keeps, whatever a study says today."""
+    nested: Row = {}
+    for field in field_types():
+        section, _, name = field.partition(".")
+        if row[field] is None:
+            continue  # of another variant, or null, which every such field has as its default
+        if name:
+            nested.setdefault(section, {})[name] = row[field]
+        else:
+            nested[section] = row[field]
+    return Recipe.model_validate(nested)
 
 
 def table(rows: list[Row]) -> pa.Table:

@@ -12,27 +12,31 @@ A sealed file is a line with the SHA-256 of what follows it.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
-from pydantic import ValidationError
 
-from initmem.records.files import Files, LocalFiles, files_at, seal, unseal
-from initmem.records.meter import Meter
+from initmem.records.checkpoints import Checkpoints
+from initmem.records.files import SEALED, files_at, seal, unseal, warn
 from initmem.records.rows import Row, from_text, table, to_text
+from initmem.study import load
+from initmem.study.address import below
 from initmem.study.plan import Cell, Replica
 from initmem.study.recipe import flatten
-from initmem.study.spec import Study, UserError
+from initmem.study.spec import Study, StudyError, UserError, cut
 
 STUDY = "study.sealed"
 RECORDS = "records"
-SEALED = ".sealed"
+
+
+class Damaged(UserError):
+    """A record that holds no row; it counts as absent, and who trains sets it aside."""
 
 
 class Store:
@@ -47,26 +51,30 @@ class Store:
         self._damaged: set[str] = set()
 
     def open(self) -> Study:
-        """The study of an existing run. Raises UserError where there is none."""
+        """The study of an existing run, checked as a study file is. Raises UserError where there
+        is none."""
         sealed = self.files.read(STUDY)
         if sealed is None:
             raise UserError(f"{self.address}: run: holds no {STUDY}, so it is no run")
         content = unseal(sealed)
         hint = f"`initmem run STUDY --run {self.address}` writes it anew"
         if content is None:
-            raise UserError(f"{self.address}/{STUDY}: run: damaged; {hint}")
+            raise UserError(f"{self._at(STUDY)}: run: damaged; {hint}")
         try:
-            return Study.model_validate_json(content)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]["msg"]
-            raise UserError(f"{self.address}/{STUDY}: run: of another version: {first}") from None
+            return load.check(content, self._at(STUDY))
+        except StudyError as error:
+            first = error.problems[0]
+            raise UserError(
+                f"{first.where}: run: of another version: {first.field}: {first.text}; use the "
+                f"version that wrote it, or another run folder"
+            ) from None
 
     def known(self) -> Study | None:
         """The study of the run, or None where nothing was run yet; a damaged one counts as none,
         for every record holds its whole recipe."""
         sealed = self.files.read(STUDY)
         if sealed is not None and unseal(sealed) is None:
-            self._name(STUDY, "run: damaged; it is written anew")
+            self._name(STUDY, f"{self._at(STUDY)}: run: damaged; it is written anew")
             return None
         return None if sealed is None else self.open()
 
@@ -85,20 +93,25 @@ class Store:
 
     def get(self, replica: str) -> Row | None:
         """A replica's row, or None if it has none or a damaged one."""
-        if replica in self._rows:
-            return self._rows[replica]
-        name = f"{RECORDS}/{replica}{SEALED}"
-        sealed = self.files.read(name)
-        if sealed is None:
+        try:
+            return self.row(replica)
+        except Damaged as error:
+            self._name(f"{RECORDS}/{replica}{SEALED}", str(error))
             return None
-        content = unseal(sealed)
-        row = None if content is None else from_text(content)
-        if row is None or row["replica"] != replica:
-            what = "damaged" if content is None else "not of this replica, or of another version"
-            self._name(name, f"record: {what}; `initmem run` trains the replica again")
-            return None
-        self._rows[replica] = row
-        return row
+
+    def row(self, replica: str) -> Row | None:
+        """A replica's row, or None if it has none. Raises Damaged if its record holds no row."""
+        if replica not in self._rows:
+            name = f"{RECORDS}/{replica}{SEALED}"
+            sealed = self.files.read(name)
+            if sealed is None:
+                return None
+            try:
+                self._rows[replica] = _row_in(sealed, replica)
+            except ValueError as error:
+                hint = "`initmem run` trains the replica again"
+                raise Damaged(f"{self._at(name)}: record: {error}; {hint}") from None
+        return self._rows[replica]
 
     def done(self, replica: Replica) -> Row | None:
         """The replica's row, if its record holds the recipe that is asked for, field by field."""
@@ -109,8 +122,9 @@ class Store:
         changed = [name for name, value in asked.items() if row[name] != value]
         if changed:
             old = ", ".join(f"{name} {row[name]} -> {asked[name]}" for name in changed)
+            place = self._at(f"{RECORDS}/{replica.id}{SEALED}")
             raise UserError(
-                f"{self.address}/{RECORDS}/{replica.id}: record: of another default: {old}; "
+                f"{place}: record: of another default: {old}; "
                 f"state the old value in the study, or use another --run folder"
             )
         return row
@@ -131,16 +145,14 @@ class Store:
         names = self.files.names(RECORDS)
         return {name.removesuffix(SEALED) for name in names if name.endswith(SEALED)}
 
-    def rows(self) -> list[Row]:
-        """All rows, by arm, draw, memory-axis value and seed."""
-        found = [row for name in self.names() if (row := self.get(name))]
-        return sorted(
-            found, key=lambda r: (r["arm"], r["draw"], r["cell"], r[r["memory_axis"]], r["seed"])
-        )
+    def rows(self, asked: Callable[[Row], bool] = lambda row: True) -> list[Row]:
+        """All rows, or those that are `asked` for, by arm, draw, memory-axis value and seed."""
+        found = [row for name in self.names() if (row := self.get(name)) and asked(row)]
+        return sorted(found, key=_place)
 
     def frame(self) -> pd.DataFrame:
         """All rows as a DataFrame."""
-        return table(self.rows()).to_pandas()
+        return frame(self.rows())
 
     def checkpoints_of(self, replica: str) -> Checkpoints:
         return Checkpoints(self.files, f"checkpoints/{replica}")
@@ -157,59 +169,20 @@ class Store:
         written = {"rows.parquet": parquet, "rows.csv": plain}
         for name, stream in written.items():
             self.files.write(name, stream.getvalue().to_pybytes())
-        return [f"{self.address}/{name}" for name in written]
+        return [self._at(name) for name in written]
+
+    def _at(self, name: str) -> str:
+        return below(self.address, name)
 
     def _name(self, damaged: str, text: str) -> None:
         if damaged not in self._damaged:
             self._damaged.add(damaged)
-            print(f"{self.address}/{damaged}: {text}", file=sys.stderr)
+            warn(text)
 
     def _set_aside(self, name: str) -> None:
         if name in self._damaged:
             self.files.rename(name, name.replace(SEALED, ".damaged"))
             self._damaged.discard(name)
-
-
-class Checkpoints:
-    """The checkpoints of one replica: the last two, so that a damaged one has a predecessor."""
-
-    def __init__(self, files: Files, folder: str) -> None:
-        self.files, self.folder = files, folder
-
-    def save(self, step: int, content: bytes) -> None:
-        older = self._names()
-        self.files.write(f"{self.folder}/{step:010d}{SEALED}", seal(content))
-        for name in older[:-1]:
-            self.files.remove_file(f"{self.folder}/{name}")
-
-    def newest(self) -> str | None:
-        """The name of the newest checkpoint, whether it can be read or not."""
-        return max(self._names(), default=None)
-
-    def latest(self) -> bytes | None:
-        """The newest checkpoint that is as written. A damaged one is named and set aside."""
-        for name in reversed(self._names()):
-            path = f"{self.folder}/{name}"
-            content = unseal(self.files.read(path) or b"")
-            if content is not None:
-                return content
-            self.files.rename(path, path.replace(SEALED, ".damaged"))
-            place = f"{self.files.address}/{path}"
-            print(
-                f"{place}: checkpoint: damaged, set aside; an older one is used", file=sys.stderr
-            )
-        return None
-
-    def meter(self) -> Meter:
-        if isinstance(self.files, LocalFiles):
-            return Meter(self.files.folder / self.folder)
-        return Meter(None)
-
-    def remove(self) -> None:
-        self.files.remove(self.folder)
-
-    def _names(self) -> list[str]:
-        return [name for name in self.files.names(self.folder) if name.endswith(SEALED)]
 
 
 def rows(run: str | Path) -> pd.DataFrame:
@@ -220,6 +193,31 @@ def rows(run: str | Path) -> pd.DataFrame:
     store = Store(run)
     store.open()
     return store.frame()
+
+
+def frame(rows: list[Row]) -> pd.DataFrame:
+    """Rows as a DataFrame, in their order."""
+    return table(rows).to_pandas()
+
+
+def _row_in(sealed: bytes, replica: str) -> Row:
+    """The row in a record. Raises ValueError, in words, if there is none of this replica."""
+    content = unseal(sealed)
+    if content is None:
+        raise ValueError("damaged")
+    try:
+        row = from_text(content)
+        if row["replica"] != replica:
+            raise ValueError(f"replica: {cut(row['replica'], 40)}")
+    except ValueError as error:
+        raise ValueError(f"not of this replica, or of another version: {error}") from None
+    return row
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    """Where a row stands in the table."""
+    axis = row["memory_axis"]
+    return row["arm"], row["draw"], row["cell"], axis, row[axis], row["seed"]
 
 
 def counted(rows: Iterable[Row]) -> str:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from initmem.study import recipe as recipes
 from initmem.study import yaml_text
+from initmem.study.address import is_path
 from initmem.study.fields import Where, flatten, mapping, override
 from initmem.study.messages import recipe_problem, show, study_problems, unknown_field
 from initmem.study.plan import combine, draws, resolve
@@ -31,10 +33,15 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Study:
     Raises StudyError with one line a fault, UserError if the file cannot be read.
     """
     path = Path(path)
+    if not is_path(str(path)):
+        raise UserError("study: is read from a file of this machine, not from an address")
     try:
-        text = path.read_bytes()
+        with open(path, "rb") as file:
+            text = file.read(yaml_text.MAX_BYTES + 1)  # more is refused by `parse`
     except OSError as error:
         raise UserError(f"{path}: study: cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise UserError(f"{path}: study: a path cannot hold a NUL character") from None
     value, lines = yaml_text.parse(text, str(path))
     where: Where = {at: f"{path}:{line}" for at, line in lines.items()}
     if not isinstance(value, dict):
@@ -45,6 +52,28 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Study:
     for each in overrides:
         faults += override(value, where, each)
     return _check(value, where, faults)
+
+
+def check(content: bytes, source: str) -> Study:
+    """A study that was kept as JSON, checked as one that is written.
+
+    Raises StudyError, whose problems have `source` for a place.
+    """
+    try:
+        value = from_json(content)
+    except ValueError as error:
+        raise StudyError([Problem(source, "study", str(error))]) from None
+    if not isinstance(value, dict):
+        raise StudyError([Problem(source, "study", "must be a mapping of fields")])
+    return _check(value, dict.fromkeys(_paths(value), source), [])
+
+
+def _paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield at
+    listed = enumerate(value) if isinstance(value, list) else ()
+    items = value.items() if isinstance(value, dict) else listed
+    for key, inner in items:
+        yield from _paths(inner, (*at, key))
 
 
 def _check(study: dict[str, Any], where: Where, faults: list[Problem]) -> Study:

@@ -43,6 +43,8 @@ def study_problems(error: ValidationError, where: dict[Any, str]) -> list[Proble
             text = _unknown_key(detail["loc"])
         else:
             text = _words(detail, str(field[-1]))
+        if field[0] == "storage":
+            text = text.partition(", got ")[0]  # it may hold a password
         if detail["type"] not in ("missing", "rule"):
             field = at  # without the union's member
         if field in found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -131,6 +132,19 @@ def draws(study: Study) -> int:
 def count(study: Study) -> int:
     """Replicas of a study."""
     return len(arms(study)) * draws(study) * len(study.axes[study.memory_axis]) * study.seeds
+
+
+def asked_by(study: Study) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether a row is of a replica that the study asks for."""
+    known, axis = {arm.id for arm in arms(study)}, study.memory_axis
+    last, values = draws(study), study.axes[axis]
+    return lambda row: (
+        row["arm"] in known
+        and row["draw"] < last
+        and row["seed"] < study.seeds
+        and row["memory_axis"] == axis
+        and row[axis] in values
+    )
 
 
 def cell(study: Study, arm: Arm, draw: int, point: Point) -> Cell:

@@ -11,11 +11,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from initmem.study.address import below, refusal
 from initmem.study.section import Count, Section, Seed, invalid
+
+MAX_THREADS = 1024
+"""Of a block. torch.set_num_threads crashes the process where the system gives no more."""
 
 
 class UserError(ValueError):
-    """What a user can mend: the message names the place, the field and the way out."""
+    """What a user can mend: the message names the place, the field and the way out, in one line
+    or more. What the lines quote breaks no line, moves no cursor and shows no password."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(re.sub(r":/+\S*@", "://...@", one_line(s)) for s in lines))
 
 
 def one_line(text: str) -> str:
@@ -32,7 +40,7 @@ class Problem(UserError):
 
     def __init__(self, where: str, field: str, text: str) -> None:
         plain = cut(field, 80).replace(":", "\\x3a") or repr(field)
-        super().__init__(one_line(f"{where}: {plain}: {cut(text, 500)}"))
+        super().__init__(f"{where}: {plain}: {cut(text, 500)}")
         self.where, self.field, self.text = where, field, text
 
 
@@ -40,7 +48,7 @@ class StudyError(UserError):
     """All faults of a study, a line each."""
 
     def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
+        super().__init__(*(str(problem) for problem in problems))
         self.problems = problems
 
 
@@ -80,7 +88,7 @@ class Search(Section):
 class Resources(Section):
     device: Literal["auto", "cpu", "cuda"] | None = None
     """auto takes what there is. Default: cuda where gpus are asked for, else cpu."""
-    cpus: Count = 1
+    cpus: Annotated[int, Field(ge=1, le=MAX_THREADS)] = 1
     """Cores, and threads, of a block: 1 and 2 threads give different bits."""
     gpus: Annotated[float, Field(ge=0)] = 0.0
     """GPUs of a block, for example 0.25."""
@@ -130,13 +138,11 @@ class Study(Section):
     @property
     def address(self) -> str:
         """Of the study's run."""
-        place, query, options = self.storage.partition("?")
-        return f"{place.rstrip('/')}/{self.name}{query}{options}"
+        return below(self.storage, self.name)
 
     @model_validator(mode="after")
-    def _without_password(self) -> Study:
-        if re.search(r"//[^/?]*@|(secret|access|token)_?key=", self.storage):
-            text = "carries credentials; they come from the environment, never from a study"
+    def _stored(self) -> Study:
+        if text := refusal(self.storage):
             raise invalid("storage", text)
         return self
 

@@ -15,7 +15,13 @@ def pack(state: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(content: bytes, device: torch.device) -> dict[str, Any]:
-    """The reverse of `pack`. Code in place of a state is refused, not run."""
-    state: dict[str, Any] = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
-    return state
+def unpack(content: bytes, device: torch.device) -> dict[str, Any] | None:
+    """The reverse of `pack`; None where the content is anything else. Code in the place of a
+    state is refused, not run."""
+    try:
+        state = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception:  # torch.load raises nearly anything at what it did not write
+        return None
+    return state if isinstance(state, dict) else None

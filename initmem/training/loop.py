@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 from initmem.data.dataset import Dataset, Split, augment, order
 from initmem.models import build
 from initmem.study.data_section import Images
-from initmem.study.recipe import Recipe
+from initmem.study.recipe import Recipe, recipe_id
 from initmem.study.seeds import fold
 from initmem.training.checkpoint import pack, unpack
 from initmem.training.initialize import initialize
@@ -33,7 +33,8 @@ class Checkpoints(Protocol):
 
     def save(self, step: int, content: bytes) -> None: ...
 
-    def latest(self) -> bytes | None: ...
+    def latest(self, takes: Callable[[bytes], bool]) -> bytes | None:
+        """The newest that `takes` accepts."""
 
     def meter(self) -> Meter: ...
 
@@ -71,6 +72,7 @@ class Training:
 
     def state(self) -> dict[str, Any]:
         return {
+            "replica": recipe_id(self.recipe, seed=self.seed),
             "step": self.step,
             "network": self.network.state_dict(),
             "best": self.best,
@@ -86,6 +88,14 @@ class Training:
         self.stepper.load(state["optimizers"])
         self.losses_T[: self.step] = state["losses"]
         self.seconds = state["seconds"]
+
+    def restore(self, content: bytes) -> bool:
+        """Go on from a packed state. False, with nothing changed, if it is of another network."""
+        state = unpack(content, self.device)
+        if state is None or state.get("replica") != recipe_id(self.recipe, seed=self.seed):
+            return False
+        self.load(state)
+        return True
 
     def update(self) -> None:
         """One step of the optimizer."""
@@ -196,9 +206,7 @@ def train(
     Yields the curve's new point after each evaluation. Then `training.outcome()` tells.
     """
     recipe = training.recipe
-    saved = checkpoints.latest()
-    if saved is not None:
-        training.load(unpack(saved, training.device))
+    checkpoints.latest(training.restore)
     meter = checkpoints.meter()
     meter.starts_at(training.step)
     clock = time.perf_counter()

@@ -20,7 +20,7 @@ from initmem.records.rows import Row, complete
 from initmem.records.store import Store
 from initmem.study.plan import Block, Replica
 from initmem.study.recipe import flatten
-from initmem.study.spec import Study, UserError
+from initmem.study.spec import Study, UserError, one_line
 from initmem.training.loop import Checkpoints, Training, train
 
 Progress = dict[str, dict[str, float]]
@@ -104,7 +104,7 @@ def train_replica(
         raise
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
-        row |= {"state": "failed", "error": f"{type(error).__name__}: {first}"}
+        row |= {"state": "failed", "error": f"{type(error).__name__}: {one_line(first)}"}
         row["run.seconds"] = time.perf_counter() - clock
     else:
         row |= outcome.row()

@@ -83,7 +83,7 @@ def run_on_ray(
     finally:
         shut_down()
     if refusals.first:
-        raise UserError(refusals.first)
+        raise UserError(*refusals.first.splitlines())
 
 
 def placement(study: Study, device: str) -> dict[str, float]:

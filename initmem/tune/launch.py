@@ -13,7 +13,7 @@ from initmem.memory import STATES
 from initmem.records.store import Store
 from initmem.search.agenda import Agenda
 from initmem.study.compare import conflicts
-from initmem.study.plan import Point, arms, count, resolve
+from initmem.study.plan import Point, arms, asked_by, count, resolve
 from initmem.study.spec import Study, UserError
 from initmem.tune.block import device_of, train_block
 from initmem.tune.owner import owning
@@ -59,20 +59,23 @@ def run(
     data = Path(data).absolute()
     planned = count(study)
     known = store.known()
-    if known is not None:
-        _refuse_conflicts(known, study, store)
+    _refuse_conflicts(known, study, store)
+    asked = asked_by(study)
     if retry_failed:
-        _forget_failed(store)
+        _forget([row["replica"] for row in store.rows(asked) if row["state"] == "failed"], store)
     agenda = Agenda(study, store.cell, _drawn(study, store))
-    before = len(store.rows())
+    before = len(store.rows(asked))
     first = agenda.next()
+    if first is None and known is None:
+        with owning(store.files):
+            store.create(study)
     if first is not None:
         device = device_of(study)
         for section in _data_sections(study):
             check(section, data)
         with owning(store.files):
             store.create(study)
-            watch = Watch(store, study.name, planned)
+            watch = Watch(store, study.name, planned, asked)
             agenda.waiting.appendleft(first)
             if local:
                 with stoppable():
@@ -82,7 +85,7 @@ def run(
 
                 run_on_ray(study, agenda, store, data, watch, workers, device.type)
             watch.end(agenda.last_cell)
-    rows = store.rows()
+    rows = store.rows(asked)
     states = Counter(row["state"] for row in rows)
     return Summary(
         address=store.address,
@@ -102,21 +105,23 @@ def _run_local(study: Study, agenda: Agenda, store: Store, data: Path, watch: Wa
         agenda.finished(block)
 
 
-def _forget_failed(store: Store) -> None:
-    failed = [row["replica"] for row in store.rows() if row["state"] == "failed"]
-    if failed:
+def _forget(replicas: list[str], store: Store) -> None:
+    if replicas:
         with owning(store.files):
-            for replica in failed:
+            for replica in replicas:
                 store.forget(replica)
 
 
-def _refuse_conflicts(known: Study, study: Study, store: Store) -> None:
-    changed = conflicts(known, study)
+def _refuse_conflicts(known: Study | None, study: Study, store: Store) -> None:
+    """Where the run has lost its study, its rows tell what memory they are about."""
+    changed = conflicts(known, study) if known else []
+    axes = {row["memory_axis"] for row in store.rows()} - {study.memory_axis}
+    changed = changed or [f"memory_axis: {axis} -> {study.memory_axis}" for axis in sorted(axes)]
     if changed and store.names():
-        lines = "\n".join(f"  {line}" for line in changed)
         raise UserError(
-            f"{store.address}: run: holds rows of another study:\n{lines}\n"
-            f"take the change back, or name another folder with --run"
+            f"{store.address}: run: holds rows of another study:",
+            *(f"  {line}" for line in changed),
+            "take the change back, or name another folder with --run",
         )
 
 

@@ -7,15 +7,14 @@ import fcntl
 import json
 import os
 import socket
-import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from initmem.records.files import Files, LocalFiles
-from initmem.study.spec import UserError
+from initmem.records.files import Files, LocalFiles, warn
+from initmem.study.spec import UserError, cut, one_line
 
 FILE = "owner.json"
 SIGN_EVERY_S = 30.0
@@ -23,6 +22,13 @@ DEAD_AFTER_S = 120.0
 """An owner in a bucket that did not sign for so long is dead."""
 
 Owner = dict[str, Any]
+
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "host": lambda host: isinstance(host, str),
+    "pid": lambda pid: isinstance(pid, int) and 0 < pid < 2**31,
+    "since": lambda since: isinstance(since, str),
+    "signed": lambda signed: isinstance(signed, float),
+}
 
 
 def owner_of(files: Files) -> Owner | None:
@@ -48,8 +54,7 @@ def _hold_folder(files: Files) -> Iterator[None]:
         files.folder.mkdir(parents=True, exist_ok=True)
         file = open(files.folder / FILE, "a+b", buffering=0)
     except OSError as error:
-        place = files.folder / FILE
-        raise UserError(f"{place}: run: cannot be written: {error.strerror}") from None
+        raise files.said(error, FILE, "cannot be written") from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -107,22 +112,23 @@ def _locked(files: LocalFiles) -> Owner | None:
 def _read(files: Files) -> Owner | None:
     try:
         owner = json.loads(files.read(FILE) or b"null")
-    except ValueError:  # torn: its writer died in the middle
+    except (ValueError, RecursionError):  # torn: its writer died in the middle
         return None
-    return owner if isinstance(owner, dict) else None
+    if not isinstance(owner, dict):
+        return None
+    return {key: owner[key] for key, fits in _FITS.items() if fits(owner.get(key))}
 
 
 def _is_dead(owner: Owner) -> bool:
     here = owner.get("host") == socket.gethostname()
-    if here and isinstance(owner.get("pid"), int) and owner["pid"] != os.getpid():
+    if here and "pid" in owner and owner["pid"] != os.getpid():
         try:
             os.kill(owner["pid"], 0)
         except ProcessLookupError:
             return True
         except PermissionError:
             pass
-    signed = owner.get("signed", 0.0)
-    return not isinstance(signed, int | float) or time.time() - signed > DEAD_AFTER_S
+    return time.time() - owner.get("signed", 0.0) > DEAD_AFTER_S
 
 
 def _signature() -> Owner:
@@ -136,8 +142,9 @@ def _refusal(files: Files, owner: Owner) -> str:
 
 def _take_over(owner: Owner | None) -> None:
     if owner is not None:
-        print(f"taken over from a driver that died ({described(owner)})", file=sys.stderr)
+        warn(f"taken over from a driver that died ({described(owner)})")
 
 
 def described(owner: Owner) -> str:
-    return ", ".join(f"{key} {owner[key]}" for key in ("host", "pid", "since") if key in owner)
+    said = [f"{key} {owner[key]}" for key in ("host", "pid", "since") if key in owner]
+    return one_line(cut(", ".join(said), 200))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from initmem.data.load import check
 from initmem.records.meter import Meter
+from initmem.records.rows import recipe_of
 from initmem.records.store import Store
 from initmem.study.plan import Replica
-from initmem.study.recipe import Recipe, field_types
-from initmem.study.spec import UserError
+from initmem.study.spec import UserError, cut
 from initmem.tune.block import arithmetic, train_replica
 
 
@@ -20,7 +21,7 @@ class _Nowhere:
 
     def save(self, step: int, content: bytes) -> None: ...
 
-    def latest(self) -> None: ...
+    def latest(self, takes: Callable[[bytes], bool]) -> None: ...
 
     def meter(self) -> Meter:
         return Meter(None)
@@ -30,16 +31,18 @@ def rerun(folder: str | Path, name: str, data: str | Path) -> dict[str, tuple[An
     """Columns of the row that came out different, with the old and the new value; those under
     `run.` may differ and are not compared.
 
-    Raises UserError if the run has no such replica.
+    Raises UserError if the run has no such replica, or its record holds no row.
     """
     store = Store(folder)
     study = store.open()
-    old = store.get(name)
+    names = store.names()
+    old = store.row(name) if name in names else None
     if old is None:
-        close = difflib.get_close_matches(name, store.names(), n=1)
+        close = difflib.get_close_matches(name[:80], names - {name}, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        raise UserError(f"{store.address}: {name}: no such replica among its records{hint}")
-    replica = Replica(_recipe(old), old["seed"], old["arm"], old["cell"], old["draw"])
+        text = f"{cut(name, 80)}: no such replica among its records{hint}"
+        raise UserError(f"{store.address}: {text}")
+    replica = Replica(recipe_of(old), old["seed"], old["arm"], old["cell"], old["draw"])
     check(replica.recipe.data, Path(data).absolute())
     with arithmetic(old["threads"] or study.resources.cpus, study.resources.deterministic):
         training = train_replica(study, replica, Path(data).absolute(), _Nowhere())
@@ -53,17 +56,3 @@ def rerun(folder: str | Path, name: str, data: str | Path) -> dict[str, tuple[An
         for column in old
         if old[column] != new[column] and not column.startswith("run.")
     }
-
-
-def _recipe(row: dict[str, Any]) -> Recipe:
-    """The recipe that a row keeps, whatever the study says today."""
-    nested: dict[str, Any] = {}
-    for field in field_types():
-        section, _, name = field.partition(".")
-        if row[field] is None:
-            continue  # of another variant, or null, which every such field has as its default
-        if name:
-            nested.setdefault(section, {})[name] = row[field]
-        else:
-            nested[section] = row[field]
-    return Recipe.model_validate(nested)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from initmem.memory import spread
+from initmem.records.rows import Row
 from initmem.records.store import Store, counted
+from initmem.study.spec import one_line
 
 EVERY_S = {True: 1.0, False: 30.0}
 """Seconds between two lines, on a terminal and in a pipe."""
@@ -16,13 +19,16 @@ EVERY_S = {True: 1.0, False: 30.0}
 class Watch:
     """Counts records as they appear, whoever writes them."""
 
-    def __init__(self, store: Store, name: str, planned: int) -> None:
-        self.store, self.name, self.planned = store, name, planned
+    def __init__(
+        self, store: Store, name: str, planned: int, asked: Callable[[Row], bool]
+    ) -> None:
+        """asked: whether a row is of the study, see `plan.asked_by`."""
+        self.store, self.name, self.planned, self.asked = store, name, planned, asked
         self.live = sys.stdout.isatty()
         self.last = time.monotonic()
         self.first: tuple[float, int] | None = None
         """When records began to appear, and how many there were: start-up is no measure."""
-        self.before = len(store.rows())
+        self.before = len(store.rows(asked))
         self.width = 0
 
     def tick(self, last_cell: list[dict[str, Any]]) -> None:
@@ -36,7 +42,7 @@ class Watch:
         self.last = max(now, 2 * time.monotonic() - now)
 
     def line(self, last_cell: list[dict[str, Any]], now: float) -> str:
-        rows = self.store.rows()
+        rows = self.store.rows(self.asked)
         done = len(rows)
         parts = [f"{self.name}: {done}/{self.planned} replicas", counted(rows)]
         if last_cell:
@@ -48,7 +54,7 @@ class Watch:
         if self.first is not None and self.first[1] < done < self.planned:
             each = (now - self.first[0]) / (done - self.first[1])
             parts.append(f"{duration(each * (self.planned - done))} left")
-        parts.append(self.store.address)
+        parts.append(one_line(self.store.address))
         return " | ".join(part for part in parts if part)
 
     def end(self, last_cell: list[dict[str, Any]]) -> None:

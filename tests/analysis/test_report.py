@@ -77,11 +77,17 @@ def test_the_study_in_the_page_is_the_study(finished: Path, tmp_path: Path) -> N
 
 def test_what_a_user_writes_is_escaped(tmp_path: Path) -> None:
     text = make.STUDY.replace("erase the memory?", "<script>alert(1)</script> & co?")
-    folder = make.run(tmp_path / "run", make.study(tmp_path, text), make.some_lost, rows=24)
+    strange = dict.fromkeys(("device", "version.torch"), "<script>2</script>")
+
+    def change(replica: plan.Replica) -> dict[str, object]:
+        return {**make.some_lost(replica), **strange, "untouched": ["<script>3</script>\u202e"]}
+
+    folder = make.run(tmp_path / "run", make.study(tmp_path, text), change, rows=24)
     assert analyse(folder).exit_code == 0
     page = (folder / "report" / "report.html").read_text()
     assert "<script" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; co?" in page
+    assert page.count("&lt;script&gt;2") == 2 and "&lt;script&gt;3" in page
     assert "RuntimeError: &lt;memory&gt;" in page
 
 

@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from initmem.records import rows as row_module
+from initmem.records.checkpoints import Checkpoints
 from initmem.records.files import LocalFiles, seal, unseal
 from initmem.records.rows import SCHEMA, complete, from_text, to_text
-from initmem.records.store import Checkpoints, Store
+from initmem.records.store import Store
 from initmem.study.plan import Replica
 from initmem.study.recipe import flatten
 from initmem.study.spec import Study, UserError

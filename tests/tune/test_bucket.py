@@ -16,8 +16,9 @@ from click.testing import CliRunner
 
 import initmem
 from initmem.cli import main
+from initmem.records.checkpoints import Checkpoints
 from initmem.records.files import files_at
-from initmem.records.store import Checkpoints
+from initmem.study.spec import UserError
 from initmem.tune.owner import owner_of, owning
 from tests.buckets import ENVIRONMENT, Bucket, serving
 from tests.tiny import study
@@ -91,6 +92,14 @@ def test_checkpoints_in_a_bucket(bucket: Bucket) -> None:
     assert kept.latest() == b"state 15"
     kept.remove()
     assert kept.latest() is None
+
+
+def test_a_bucket_that_is_not_there_is_said_at_once(tmp_path: Path, bucket: Bucket) -> None:
+    nowhere = bucket.address("x").replace("s3://lab", "s3://nobody")
+    with pytest.raises(UserError, match=r"nobody/x/owner\.json\?.*: refuses: .*NO_SUCH_BUCKET"):
+        initmem.run(study(tmp_path), nowhere, local=True)
+    result = CliRunner().invoke(main, ["status", nowhere])
+    assert result.exit_code == 2 and "holds no study.sealed" in result.stderr
 
 
 def test_one_driver_a_bucket(bucket: Bucket) -> None:

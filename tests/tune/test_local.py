@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -267,3 +268,20 @@ def test_local_runs_need_no_ray(tmp_path: Path) -> None:
         "assert not {'ray', 'analysis'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_a_checkpoint_of_another_replica_is_set_aside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, of = (
+        tmp_path / "run",
+        study(tmp_path, "search.draws=1", "resources.keep_checkpoints=true"),
+    )
+    initmem.run(of, run, local=True)
+    whole = comparable(run)
+    one, two = sorted((run / "checkpoints").iterdir())[:2]
+    shutil.copy(one / "0000000028.sealed", two)
+    (run / "records" / f"{two.name}.sealed").unlink()
+    initmem.run(of, run, local=True)
+    assert "0000000028.sealed: checkpoint: not of this replica, or" in capsys.readouterr().err
+    assert comparable(run).equals(whole)

@@ -54,6 +54,6 @@ def test_a_torn_signature_stops_nobody(tmp_path: Path, torn: bytes) -> None:
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"owner\.json: run: cannot be written"):
+    with pytest.raises(UserError, match=r"owner\.json: file: cannot be written"):
         with owning(LocalFiles(tmp_path / "file" / "run")):
             pass

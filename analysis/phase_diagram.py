@@ -1,7 +1,5 @@
-"""Where memory is erased: every cell as a mark at its place in the searched ranges.
-
-No surface is laid between cells: what was not trained is not drawn.
-"""
+"""Where memory is erased: every cell as a mark at its place in the searched ranges, and under
+them the frontier where it crosses the threshold, with its band."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from analysis import style
+from analysis import frontier, style
 from analysis.tables import LOST, Run
 
 NUMBERED = 48
@@ -28,21 +26,22 @@ PANELS = {
 }
 
 
-def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Cells -> the points, and the axes they stand on.
+def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Cells -> the points, the axes they stand on, and the frontier.
 
     points, a line a cell: panel (label), x and y (its value on the first and second axis, absent
     where there is none), memory, mean, verdict, and a count for each of LOST. axes: `Run.axes`.
+    surface: `frontier.table`.
     """
     points = run.cells[["memory", "mean", "verdict", *LOST]].copy()
     points.insert(0, "panel", run.cells["arm"].map(run.panels))
     axes = run.axes
     for column, field in zip("xy", axes["field"], strict=False):
         points[column] = run.cells[field]
-    return points, axes
+    return points, axes, frontier.table(run)
 
 
-def draw(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
+def draw(points: pd.DataFrame, axes: pd.DataFrame, surface: pd.DataFrame) -> Figure:
     """What `table` gives -> memory on the left, accuracy on the right; a row for each arm, or
     for the arms that differ in drawn axes alone."""
     points = points.copy()
@@ -50,7 +49,9 @@ def draw(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
         if pd.notna(zero):
             points[column] = points[column].replace(0.0, zero)
     with matplotlib.rc_context(style.RC):
-        return (_no_axis, _one_axis, _two_axes)[len(axes)](points, axes)
+        if len(axes) == 2:
+            return _two_axes(points, axes, surface)
+        return (_no_axis, _one_axis)[len(axes)](points, axes)
 
 
 def _span(axis: Axis, line: Any) -> None:
@@ -89,12 +90,14 @@ def _rows(points: pd.DataFrame, height: float, **shared: Any) -> tuple[Figure, A
     return drawn, grid, labels
 
 
-def _two_axes(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
+def _two_axes(points: pd.DataFrame, axes: pd.DataFrame, surface: pd.DataFrame) -> Figure:
     drawn, grid, labels = _rows(points, 3.3, sharey=True)
     norms = _norms(points)
     x, y = axes.to_dict("records")
     for row, label in zip(grid, labels, strict=True):
-        cells = points[points["panel"] == label]
+        cells, under = points[points["panel"] == label], surface[surface["panel"] == label]
+        if len(under):
+            frontier.draw(row[0], under)
         for panel, (column, (_, colours)) in zip(row, PANELS.items(), strict=True):
             _span(panel.xaxis, x)
             _span(panel.yaxis, y)

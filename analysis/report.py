@@ -11,7 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from analysis import accuracy_by_scale, answer, phase_diagram, regularization, style, tables
+from analysis import (
+    accuracy_by_scale,
+    answer,
+    frontier,
+    phase_diagram,
+    regularization,
+    style,
+    tables,
+)
 from analysis.tables import Run
 from initmem.memory import STATES
 from initmem.records.files import Files
@@ -72,6 +80,7 @@ def page(run: Run, said: str, images: dict[str, str]) -> str:
         others=run.others,
         figures=[(name, CAPTIONS[name], image) for name, image in images.items()],
         axes=list(run.axes["field"]),
+        surface=not frontier.table(run).empty,
         undrawn=list(run.study.ranges)[2:],
         states=tables.states(run),
         errors=tables.errors(run.rows),

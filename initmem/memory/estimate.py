@@ -54,6 +54,11 @@ class Estimate:
         return self.sigma * math.sqrt(self.table.contrast_AA.max() / 2)
 
     @property
+    def spread_error(self) -> float:
+        """Standard error of the spread: of the difference of two means."""
+        return self.error * math.sqrt(2)
+
+    @property
     def floor(self) -> float:
         """The spread to expect where nothing is remembered. To be shown, not subtracted."""
         contrasts = self.table.contrast_AA[np.triu_indices(len(self.table.values), 1)]

@@ -54,6 +54,11 @@ class Surface:
             return np.ones(len(place_ND))
         return np.asarray(self.trained.predict_proba(place_ND)[:, 1])
 
+    def remembers(self, place_ND: Array) -> Array:
+        """Probability [N] that memory there is above the threshold."""
+        mean_N, sd_N = self.believed(place_ND)
+        return np.asarray(norm.cdf(mean_N / sd_N))
+
     def memory(self, scaled: Array) -> Array:
         """Points of memory, from the scale of the process."""
         return self.threshold * (1 + np.sinh(scaled))
@@ -92,12 +97,6 @@ def surface(measured: Measured, threshold: float) -> Surface | None:
         trained = GaussianProcessClassifier(1.0 * RBF(0.3, "fixed"), random_state=0)
         trained.fit(measured.place_ND, there_N)
     return Surface(process, trained, threshold)
-
-
-def remembers(found: Surface, place_ND: Array) -> Array:
-    """Probability [N] that memory is above the threshold there."""
-    mean_N, sd_N = found.believed(place_ND)
-    return np.asarray(norm.cdf(mean_N / sd_N))
 
 
 def _process(place_ND: Array, y_N: Array, variance_N: Array) -> GaussianProcessRegressor:

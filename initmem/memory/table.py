@@ -39,9 +39,10 @@ def cells(
     - arm, cell, draw, and the columns of the recipe that are the same for the whole cell
     - memory: the spread; highest_at, lowest_at: the values that attain it; mean: over the values;
       values, trained_values, untrained: of the memory axis; n: replicas used; seeds
-    - sigma, df: noise between replicas, pooled over the arm, and its degrees of freedom; floor:
-      the spread to expect of nothing; p; p_permuted: the same without assuming normal noise;
-      low, high: simultaneous 95% interval; verdict; more_seeds (all: `estimate.Estimate`)
+    - sigma, df: noise between replicas, pooled over the arm, and its degrees of freedom; error:
+      standard error of the spread; floor: the spread to expect of nothing; p; p_permuted: the
+      same without assuming normal noise; low, high: simultaneous 95% interval; verdict;
+      more_seeds (all: `estimate.Estimate`)
     - memory_final: of the final predictor; memory_interpolated: over interpolated replicas alone
     - function_memory, function_within, function_p (see `predictions.disagreement`)
     - validation: mean selected validation accuracy; a count for each state
@@ -89,6 +90,7 @@ def _numbers(estimate: Estimate) -> Line:
         "n": table.n,
         "seeds": table.seeds,
         "sigma": estimate.sigma,
+        "error": estimate.spread_error if table.whole else np.nan,
         "df": estimate.df,
         "verdict": estimate.verdict,
     }

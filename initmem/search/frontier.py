@@ -7,15 +7,15 @@ function threshold boundaries"). Places where cells do not train are avoided, no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from scipy.stats import qmc
 
 from initmem.memory.noise import pool
 from initmem.memory.paired import Array
 from initmem.memory.surface import Measured, Surface, surface
-from initmem.study.spec import Range, Study
+from initmem.study.plan import Point
+from initmem.study.spec import Study
+from initmem.study.unit import from_unit, to_unit
 
 KAPPA = 1.4
 CANDIDATES = 1024
@@ -46,10 +46,10 @@ def start(study: Study) -> int:
 
 def choose(
     study: Study,
-    known: list[tuple[dict[str, float], Told | None]],
-    open_points: list[dict[str, float]],
+    known: list[tuple[Point, Told | None]],
+    open_points: list[Point],
     seed: int,
-) -> dict[str, float] | None:
+) -> Point | None:
     """The point of the next draw; None where no cell has trained yet.
 
     known: ended draws and what is told of them, None where too few scales trained; open_points:
@@ -71,24 +71,4 @@ def choose(
     if found is None:
         return None
     open_PD = np.array([to_unit(point, study.ranges) for point in open_points])
-    return from_unit(next_place(found, open_PD, seed), study.ranges)
-
-
-def to_unit(point: Mapping[str, float], ranges: Mapping[str, Range]) -> Array:
-    """A point -> its place in the unit cube [D], on the logarithm where the range has it."""
-    return np.array([_share(point[field], r) for field, r in ranges.items()])
-
-
-def from_unit(place_D: Array, ranges: Mapping[str, Range]) -> dict[str, float]:
-    """The reverse of `to_unit`, within the ranges."""
-    point = {}
-    for share, (field, r) in zip(place_D, ranges.items(), strict=True):
-        value = r.low * (r.high / r.low) ** share if r.log else r.low + share * (r.high - r.low)
-        point[field] = float(np.clip(value, r.low, r.high))
-    return point
-
-
-def _share(value: float, r: Range) -> float:
-    if r.log:
-        return float(np.log(value / r.low) / np.log(r.high / r.low))
-    return (value - r.low) / (r.high - r.low)
+    return from_unit(next_place(found, open_PD, seed).tolist(), study.ranges)

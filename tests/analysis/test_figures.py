@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import accuracy_by_scale, phase_diagram, regularization, style, tables
+from analysis import accuracy_by_scale, frontier, phase_diagram, regularization, style, tables
 from tests.analysis import make
 
 FIGURES = (phase_diagram, regularization, accuracy_by_scale)
@@ -36,7 +36,7 @@ def test_figures_take_tables_and_nothing_else() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_of_study_is_drawn(tmp_path: Path, shape: str) -> None:
     run = tables.read(make.run(tmp_path / "run", make.study(tmp_path, SHAPES[shape])))
-    points, axes = phase_diagram.table(run)
+    points, axes, _ = phase_diagram.table(run)
     assert len(points) == len(run.cells)
     assert len(axes) == {"one range": 1, "no range": 0, "arms alone": 0}.get(shape, 2)
     arms = 2 if shape in ("two arms", "arms alone") else 1
@@ -51,15 +51,15 @@ def test_every_shape_of_study_is_drawn(tmp_path: Path, shape: str) -> None:
 def test_only_cells_with_a_memory_are_coloured(tmp_path: Path) -> None:
     study = make.study(tmp_path)
     run = tables.read(make.run(tmp_path / "run", study, make.some_lost))
-    points, axes = phase_diagram.table(run)
-    panel = phase_diagram.draw(points, axes).axes[0]
+    points, axes, surface = phase_diagram.table(run)
+    panel = phase_diagram.draw(points, axes, surface).axes[0]
     numbers = [text.get_text() for text in panel.texts]
     assert numbers == [f"{memory:.1f}" for memory in points["memory"].dropna()]
     hatches = [mark.get_hatch() for mark in panel.collections if mark.get_hatch()]
     assert {frozenset(hatch) for hatch in hatches} == {
         frozenset("\\"), frozenset("."), frozenset("/"), frozenset("/\\"),
     }  # fmt: skip
-    assert not panel.lines and not panel.images
+    assert surface.empty, "five cells are too few for a frontier"
 
 
 def test_drawing_leaves_its_tables_alone(tmp_path: Path) -> None:
@@ -80,3 +80,23 @@ def test_drawing_leaves_its_tables_alone(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_numbers_read_as_a_person_writes_them(value: object, text: str) -> None:
     assert style.number(value) == text
+
+
+def test_the_frontier_runs_where_memory_crosses_the_threshold(tmp_path: Path) -> None:
+    """The made-up memory falls with lr x L2 alone, and is 6 points where that is 8.8e-4."""
+    made = make.study(tmp_path, make.STUDY, "search.draws=16", "threshold=6")
+    surface = frontier.table(tables.read(make.run(tmp_path / "run", made)))
+    assert surface["cells"].iloc[0] == 16 and surface["trainings"].iloc[0] == 128
+    decay = surface["x"] * surface["y"]
+    assert (surface[decay < 2e-4]["remembers"] > 0.95).all()
+    assert (surface[decay > 2.5e-3]["remembers"] < 0.05).all()
+    between = surface["remembers"].between(*frontier.UNSURE)
+    assert 0.005 < between.mean() < 0.3
+    panel = phase_diagram.draw(*phase_diagram.table(tables.read(tmp_path / "run"))).axes[0]
+    kinds = [type(mark).__name__ for mark in panel.collections]
+    assert kinds.count("QuadContourSet") >= 2
+
+
+def test_without_an_error_there_is_no_frontier(tmp_path: Path) -> None:
+    made = make.study(tmp_path, make.STUDY, "search.draws=16", "seeds=1")
+    assert frontier.table(tables.read(make.run(tmp_path / "run", made))).empty

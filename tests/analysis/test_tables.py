@@ -90,7 +90,7 @@ def test_arms_keep_the_order_of_the_study(tmp_path: Path) -> None:
     labels = ["optim.batch 50", "optim.batch 10", "optim.batch 25"]
     assert list(states["arm"]) == [*labels, "all"]
     assert list(states["there"]) == [8, 8, 8, 24]
-    points, axes = phase_diagram.table(run)
+    points, axes, _ = phase_diagram.table(run)
     assert list(points["panel"]) == labels
     assert list(axes["field"]) == ["optim.lr", "optim.l2"]
 

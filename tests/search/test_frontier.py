@@ -12,6 +12,7 @@ from initmem.search import frontier
 from initmem.search.suggest import suggest
 from initmem.study.plan import Point, arms
 from initmem.study.spec import Study, UserError
+from initmem.study.unit import from_unit, to_unit
 from tests.tiny import study
 
 SEARCHED = ("search.sampler=frontier", "search.draws=30", "search.lag=0")
@@ -23,7 +24,7 @@ def memory(place_ND: np.ndarray) -> np.ndarray:
 
 
 def told(of: Study, point: Point, noise: float = 0.1) -> frontier.Told:
-    (value,) = memory(frontier.to_unit(point, of.ranges)[None])
+    (value,) = memory(np.array([to_unit(point, of.ranges)]))
     return float(value), noise**2, 6.0, 2 / 3
 
 
@@ -45,7 +46,7 @@ def test_it_starts_as_qmc_and_then_draws_at_the_frontier(of: Study, tmp_path: Pa
     even = study(tmp_path, "search.sampler=qmc", "search.draws=30")
     assert points[:8] == [suggest(even, arms(even)[0], [(p, None) for p in points[:k]], [])
                           for k in range(8)]  # fmt: skip
-    place_ND = np.array([frontier.to_unit(point, of.ranges) for point in points])
+    place_ND = np.array([to_unit(point, of.ranges) for point in points])
     off_N = np.abs(place_ND.sum(axis=1) - 1)
     assert np.median(off_N[8:]) < 0.12 < np.median(off_N[:8])
     assert np.ptp(place_ND[8:, 0]) > 0.7, "along all of it"
@@ -59,7 +60,7 @@ def test_cells_in_training_are_not_drawn_again(of: Study) -> None:
     known = [(p, told(of, p)) for p in draws(of, 10)]
     first = suggest(of, arms(of)[0], known[:9], [known[9][0]])
     second = suggest(of, arms(of)[0], known[:9], [known[9][0], first])
-    apart = frontier.to_unit(first, of.ranges) - frontier.to_unit(second, of.ranges)
+    apart = np.subtract(to_unit(first, of.ranges), to_unit(second, of.ranges))
     assert np.abs(apart).max() > 0.05
 
 
@@ -68,7 +69,7 @@ def test_places_that_do_not_train_are_avoided(of: Study) -> None:
     known: list[tuple[Point, frontier.Told | None]] = []
     for _ in range(24):
         point = suggest(of, arms(of)[0], known, [])
-        trains = frontier.to_unit(point, of.ranges)[0] < 0.5
+        trains = to_unit(point, of.ranges)[0] < 0.5
         known.append((point, told(of, point) if trains else None))
     lost = [t is None for _, t in known]
     assert sum(lost[:8]) >= 3 and sum(lost[12:]) <= 3
@@ -81,11 +82,9 @@ def test_nothing_trained_at_all_goes_on_quasi_randomly(of: Study) -> None:
 
 def test_places_and_points_are_the_same(of: Study) -> None:
     for share in ([0.0, 1.0], [0.3, 0.6]):
-        point = frontier.from_unit(np.array(share), of.ranges)
-        assert frontier.to_unit(point, of.ranges) == pytest.approx(share)
-    assert frontier.from_unit(np.array([0.5, 0.5]), of.ranges)["optim.lr"] == pytest.approx(
-        10**-1.5
-    )
+        point = from_unit(share, of.ranges)
+        assert to_unit(point, of.ranges) == pytest.approx(share)
+    assert from_unit([0.5, 0.5], of.ranges)["optim.lr"] == pytest.approx(10**-1.5)
 
 
 def test_a_surface_knows_what_it_was_told_and_doubts_the_rest() -> None:

@@ -1,0 +1,85 @@
+"""Where memory crosses the threshold, as the cells of an arm have it (see `memory/surface.py`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from analysis import style
+from analysis.tables import Run
+from initmem.memory.surface import Measured, surface
+from initmem.study.unit import from_unit, to_unit
+
+FEWEST = 8
+"""Cells with a memory and its error, below which no surface is laid."""
+STEPS = 60
+"""Of the grid that the surface is drawn on, along each range."""
+UNSURE = (0.025, 0.975)
+"""The band: where the probability that memory is above the threshold lies between."""
+COLUMNS = ["panel", "x", "y", "memory", "remembers", "threshold", "cells", "trainings"]
+
+
+def table(run: Run) -> pd.DataFrame:
+    """The surface on a grid, for each panel of a study with two ranges. Columns: panel (label), x
+    and y (values of the ranges), memory (believed, in points), remembers (probability that it is
+    above the threshold; nan where a cell would hardly train), threshold, and the cells and
+    trainings that it rests on."""
+    ranges = run.study.ranges
+    lines = []
+    grid = np.linspace(0, 1, STEPS)
+    place_ND = np.array([[x, y] for y in grid for x in grid])
+    for arm, label in run.panels.items() if len(ranges) == 2 else ():
+        cells = run.cells[(run.cells["arm"] == arm) & (run.cells["verdict"] != "unfinished")]
+        measured = Measured(
+            np.array(
+                [to_unit(dict(point), ranges) for _, point in cells[list(ranges)].iterrows()]
+            ),
+            cells["memory"].to_numpy(float),
+            cells["error"].to_numpy(float),
+        )
+        if np.isfinite(measured.memory_N + measured.error_N).sum() < FEWEST:
+            continue
+        found = surface(measured, run.study.threshold)
+        assert found is not None
+        mean_N, _ = found.believed(place_ND)
+        trains_N = found.trains(place_ND) >= 0.5
+        points = pd.DataFrame([from_unit(list(place), ranges) for place in place_ND])
+        points.columns = pd.Index(["x", "y"])
+        lines.append(
+            points.assign(
+                panel=label,
+                memory=np.where(trains_N, found.memory(mean_N), np.nan),
+                remembers=np.where(trains_N, found.remembers(place_ND), np.nan),
+                threshold=run.study.threshold,
+                cells=len(cells),
+                trainings=int(cells["n"].sum()),
+            )
+        )
+    return pd.concat(lines)[COLUMNS] if lines else pd.DataFrame(columns=COLUMNS)
+
+
+def draw(panel: Axes, of_panel: pd.DataFrame) -> None:
+    """The frontier, its band, and faintly the surface, under the cells of a panel."""
+    x, y, memory, remembers = (
+        of_panel[name].to_numpy(float).reshape(STEPS, STEPS)
+        for name in ("x", "y", "memory", "remembers")
+    )
+    threshold = of_panel["threshold"].iloc[0]
+    levels = [
+        level * threshold for level in (2, 4, 8, 16) if level * threshold < np.nanmax(memory)
+    ]
+    under: Any = {"zorder": 1}
+    panel.contourf(x, y, remembers, levels=UNSURE, colors=["#ececec"], **under)
+    if levels:
+        lines = panel.contour(
+            x, y, memory, levels=levels, colors="#c4c4c4", linewidths=0.6, **under
+        )
+        panel.clabel(lines, fmt="%g", fontsize=6, colors=style.PALE)
+    panel.contour(x, y, remembers, levels=[0.5], colors=style.INK, linewidths=1.4, **under)
+    cells, trainings = (int(of_panel[name].iloc[0]) for name in ("cells", "trainings"))
+    said = f"line: {threshold:g} points, 95% band; {cells} cells, {trainings} networks"
+    at: Any = {"xytext": (0, 4), "textcoords": "offset points", "ha": "right"}
+    panel.annotate(said, (1, 1), xycoords="axes fraction", fontsize=7, color=style.PALE, **at)

@@ -15,7 +15,12 @@ def pack(state: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(content: bytes, device: torch.device) -> dict[str, Any]:
-    """The reverse of `pack`. Code in place of a state is refused, not run."""
-    state: dict[str, Any] = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
+def unpack(content: bytes) -> dict[str, Any]:
+    """The reverse of `pack`, with every tensor on the CPU. Code in place of a state is refused,
+    not run.
+
+    Loading copies to a GPU what belongs there. Not all does: Adam's and RMSprop's step counters
+    are kept on the CPU, and on a GPU each would stop the device once a step to be read.
+    """
+    state: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     return state

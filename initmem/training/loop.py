@@ -46,13 +46,25 @@ class Meter(Protocol):
     def reached(self, step: int) -> None: ...
 
 
+def conditions(device: torch.device) -> dict[str, Any]:
+    """What the bits of a training depend on beside recipe and seed, as columns of its row."""
+    gpu = device.type != "cpu"
+    return {
+        "device": torch.cuda.get_device_name(device) if gpu else "cpu",
+        "deterministic": not gpu or torch.are_deterministic_algorithms_enabled(),
+        "threads": torch.get_num_threads(),
+        "version.torch": str(torch.__version__),
+    }
+
+
 class Training:
     """One network in training, and all that must survive a kill."""
 
     def __init__(self, recipe: Recipe, seed: int, data: Dataset, device: torch.device) -> None:
         self.recipe, self.seed, self.data, self.device = recipe, seed, data, device
+        self.conditions = conditions(device)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(fold(seed, "init"))
+            torch.default_generator.manual_seed(fold(seed, "init"))  # the GPU's stays as it is
             network = build(recipe.model, data.shape, data.classes, data.vocabulary)
         self.audit = initialize(network, recipe.init, seed)
         self.format = torch.channels_last if data.kind == "image" else torch.contiguous_format
@@ -71,6 +83,7 @@ class Training:
 
     def state(self) -> dict[str, Any]:
         return {
+            "conditions": self.conditions,
             "step": self.step,
             "network": self.network.state_dict(),
             "best": self.best,
@@ -191,14 +204,16 @@ class Training:
 def train(
     training: Training, checkpoints: Checkpoints, checkpoint_every: int
 ) -> Iterator[dict[str, float]]:
-    """Train to the end, from the latest checkpoint if there is one.
+    """Train to the end, from the latest checkpoint if there is one made under the same conditions:
+    a network trained half here and half there would be nobody's result.
 
     Yields the curve's new point after each evaluation. Then `training.outcome()` tells.
     """
     recipe = training.recipe
     saved = checkpoints.latest()
-    if saved is not None:
-        training.load(unpack(saved, training.device))
+    state = unpack(saved) if saved is not None else {}
+    if state.get("conditions") == training.conditions:
+        training.load(state)
     meter = checkpoints.meter()
     meter.starts_at(training.step)
     clock = time.perf_counter()

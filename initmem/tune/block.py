@@ -20,7 +20,7 @@ from initmem.records.store import Store
 from initmem.study.plan import Block, Replica
 from initmem.study.recipe import flatten
 from initmem.study.spec import Study, UserError
-from initmem.training.loop import Checkpoints, Training, train
+from initmem.training.loop import Checkpoints, Training, conditions, train
 
 Progress = dict[str, dict[str, float]]
 """The label of a replica -> the newest point of its curve."""
@@ -30,7 +30,8 @@ def train_block(study: Study, block: Block, store: Store, data: Path) -> Iterato
     """Train the replicas that have no record yet, and leave one for each.
 
     data: the folder of the data sets. Yields after every evaluation. An error of the program in
-    one replica becomes that replica's row, with state failed.
+    one replica becomes that replica's row, with state failed. Raises torch.AcceleratorError if
+    this process has lost its GPU: every replica after this one would fail as well.
     """
     use_threads(study.resources.cpus)
     use_kernels(study.resources.deterministic)
@@ -52,12 +53,15 @@ def use_threads(cpus: int) -> None:
 
 
 def use_kernels(deterministic: bool) -> None:
-    """On a GPU: kernels whose bits are the same every time, or the fastest. It must come before
-    the first use of CUDA, which reads its workspace's size once."""
-    if deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    """On a GPU: kernels whose bits are the same every time, or the fastest; float32 without TF32,
+    which keeps 10 bits of 23 and is torch's default for convolutions."""
+    # Read once, at the first product on a GPU, and then asked of every deterministic study: it
+    # must be there even if the first study of this process is not deterministic.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(deterministic)
     torch.backends.cudnn.benchmark = not deterministic
+    torch.backends.cudnn.conv.fp32_precision = "ieee"  # type: ignore[attr-defined]
+    torch.backends.cuda.matmul.fp32_precision = "ieee"
 
 
 def device_of(study: Study) -> torch.device:
@@ -79,23 +83,17 @@ def train_replica(
     """Train one network. The generator's value is its row."""
     clock = time.perf_counter()
     device = device_of(study)
-    row = _head(study, replica)
-    row |= {
-        "device": device.type if device.type == "cpu" else torch.cuda.get_device_name(device),
-        "deterministic": device.type == "cpu" or torch.are_deterministic_algorithms_enabled(),
-        "threads": torch.get_num_threads(),
-    }
+    row = _head(study, replica) | conditions(device)
     try:
         dataset = load(replica.recipe.data, data).to(device)
         training = Training(replica.recipe, replica.seed, dataset, device)
         for point in train(training, checkpoints, study.resources.checkpoint_every):
             yield {label(study, replica): point}
         outcome = training.outcome()
-    except UserError:
+    except (UserError, torch.AcceleratorError):
         raise
     except Exception as error:
-        first = (str(error).splitlines() or [""])[0]
-        row |= {"state": "failed", "error": f"{type(error).__name__}: {first}"}
+        row |= {"state": "failed", "error": f"{type(error).__name__}: {first_line(error)}"}
         row["run.seconds"] = time.perf_counter() - clock
     else:
         row |= outcome.row()
@@ -105,6 +103,10 @@ def train_replica(
             "run.seconds": training.seconds,
         }
     return complete(row)
+
+
+def first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0]
 
 
 def lost(study: Study, replica: Replica, why: str) -> Row:
@@ -124,7 +126,7 @@ def _head(study: Study, replica: Replica) -> Row:
         "memory_axis": study.memory_axis,
         **flatten(replica.recipe),
         "version.initmem": initmem.__version__,
-        "version.torch": torch.__version__,
+        "version.torch": str(torch.__version__),
         "version.python": platform.python_version(),
         "run.host": socket.gethostname(),
         "run.started": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -12,7 +12,7 @@ from initmem.records.store import Store
 from initmem.study.plan import Replica
 from initmem.study.recipe import Recipe, field_types
 from initmem.study.spec import UserError
-from initmem.tune.block import train_replica, use_threads
+from initmem.tune.block import train_replica, use_kernels, use_threads
 
 
 class _Nowhere:
@@ -42,6 +42,7 @@ def rerun(folder: str | Path, name: str, data: str | Path) -> dict[str, tuple[An
     replica = Replica(_recipe(old), old["seed"], old["arm"], old["cell"], old["draw"])
     check(replica.recipe.data, Path(data).absolute())
     use_threads(old["threads"] or study.resources.cpus)
+    use_kernels(bool(old["deterministic"]))
     training = train_replica(study, replica, Path(data).absolute(), _Nowhere())
     try:
         while True:

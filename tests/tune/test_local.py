@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 import initmem
 from initmem.study.recipe import variants
 from initmem.study.spec import UserError
+from initmem.training.loop import Training
 from initmem.tune.rerun import rerun
 from tests.data.files import write
 from tests.tiny import study
@@ -137,8 +140,6 @@ def test_a_diverged_replica_is_a_row_and_the_rest_goes_on(tmp_path: Path) -> Non
 def test_an_error_in_one_replica_is_its_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from initmem.training.loop import Training
-
     update = Training.update
 
     def broken(self: Training) -> None:
@@ -153,6 +154,45 @@ def test_an_error_in_one_replica_is_its_row(
     assert set(rows[rows["state"] == "failed"]["error"]) == {"ZeroDivisionError: first line"}
 
 
+def test_a_lost_gpu_ends_the_run_and_is_nobodys_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update = Training.update
+
+    def broken(self: Training) -> None:
+        if self.seed == 1 and self.step == 5:
+            raise torch.AcceleratorError("CUDA error: unspecified launch failure\nsecond line")
+        update(self)
+
+    monkeypatch.setattr(Training, "update", broken)
+    with pytest.raises(UserError, match=r"lost its GPU \(CUDA error: .* failure\); .*goes on"):
+        initmem.run(study(tmp_path), tmp_path / "run", local=True)
+    assert list(initmem.rows(tmp_path / "run")["state"]) == ["undertrained"]
+    monkeypatch.undo()
+    assert initmem.run(study(tmp_path), tmp_path / "run", local=True).trained == 11
+
+
+@pytest.mark.parametrize(
+    ("data", "model"),
+    [(DIGITS, "{name: resnet9, width: 4}"),
+     ("{name: modular, p: 7}", "{name: transformer, width: 8, heads: 2}")],
+)  # fmt: skip
+def test_deterministic_is_set_and_changes_nothing_on_a_cpu(
+    tmp_path: Path, data: str, model: str
+) -> None:
+    text = GRID.format(data=data, model=model, optim=SGD, rule="kaiming")
+    for name, value in (("yes", "true"), ("no", "false")):
+        of = study(tmp_path, f"resources.deterministic={value}", text=text)
+        initmem.run(of, tmp_path / name, local=True)
+        assert torch.are_deterministic_algorithms_enabled() is (name == "yes")
+        assert torch.backends.cudnn.benchmark is (name == "no")
+        assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+        assert torch.backends.cudnn.conv.fp32_precision == "ieee"
+        assert torch.backends.cuda.matmul.fp32_precision == "ieee"
+    assert comparable(tmp_path / "yes").equals(comparable(tmp_path / "no"))
+    assert comparable(tmp_path / "yes")["deterministic"].all()
+
+
 def test_missing_data_is_said_before_anything_starts(tmp_path: Path) -> None:
     text = GRID.format(data="{name: cifar10}", model="{name: resnet9}", optim=SGD, rule="kaiming")
     of = study(tmp_path, text=text)
@@ -164,8 +204,6 @@ def test_missing_data_is_said_before_anything_starts(tmp_path: Path) -> None:
 def test_gpus_that_are_not_there_are_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import torch
-
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     for field in ("resources.gpus=0.25", "resources.device=cuda"):
         with pytest.raises(UserError, match=r"asks for .*no GPU.*device: auto"):
@@ -179,8 +217,6 @@ def test_gpus_that_are_not_there_are_refused_at_once(
 def test_failed_replicas_are_trained_again_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from initmem.training.loop import Training
-
     initmem.run(study(tmp_path), tmp_path / "whole", local=True)
     update = Training.update
 

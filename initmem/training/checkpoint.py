@@ -19,8 +19,8 @@ def unpack(content: bytes) -> dict[str, Any]:
     """The reverse of `pack`, with every tensor on the CPU. Code in place of a state is refused,
     not run.
 
-    Loading copies to a GPU what belongs there. Not all does: Adam's and RMSprop's step counters
-    are kept on the CPU, and on a GPU each would stop the device once a step to be read.
+    Loading copies to a GPU what belongs there. Not all does: Adam keeps a step counter for each
+    parameter on the CPU and reads it in every step; on a GPU each would be waited for.
     """
     state: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     return state

@@ -234,14 +234,19 @@ def test_failed_replicas_are_trained_again_on_request(
     assert comparable(run).equals(comparable(tmp_path / "whole"))
 
 
-def test_rerun_gives_the_same_row_and_notices_another(tmp_path: Path) -> None:
+def test_rerun_gives_the_same_row_and_notices_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from initmem.records.store import Store
 
     run = tmp_path / "run"
     initmem.run(study(tmp_path, "search.draws=1"), run, local=True)
     store = Store(run)
     row = store.rows()[1]
+    kernels: list[bool] = []
+    monkeypatch.setattr("initmem.tune.rerun.use_kernels", kernels.append)
     assert rerun(run, row["replica"], "data") == {}
+    assert kernels == [row["deterministic"]]
     store.put({**row, "final.test_loss": 0.5})
     assert list(rerun(run, row["replica"], "data")) == ["final.test_loss"]
     with pytest.raises(UserError, match="no such replica"):

@@ -34,7 +34,7 @@ class Checkpoints:
             if content is not None and takes(content):
                 return content
             self.files.rename(path, path.replace(SEALED, ".damaged"))
-            what = "damaged" if content is None else "not of this replica, or of another version"
+            what = "damaged" if content is None else "of another replica, version or device"
             place = below(self.files.address, path)
             warn(f"{place}: checkpoint: {what}, set aside; an older one or none is used")
         return None

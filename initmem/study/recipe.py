@@ -32,7 +32,8 @@ class Recipe(Section):
     eval_every: Count | None = None
     """Steps between evaluations; null is once an epoch. The last step is always evaluated."""
     precision: Literal["float32", "bf16"] = "float32"
-    """bf16: autocast of the forward pass; weights and optimizer stay float32."""
+    """float32: without TF32, on every device. bf16: autocast of the forward pass; weights and
+    optimizer stay float32."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Recipe:

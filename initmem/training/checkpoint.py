@@ -15,11 +15,15 @@ def pack(state: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(content: bytes, device: torch.device) -> dict[str, Any] | None:
-    """The reverse of `pack`; None where the content is anything else. Code in the place of a
-    state is refused, not run."""
+def unpack(content: bytes) -> dict[str, Any] | None:
+    """The reverse of `pack`, with every tensor on the CPU; None where the content is anything
+    else. Code in the place of a state is refused, not run.
+
+    Loading copies to a GPU what belongs there. Not all does: Adam keeps a step counter for each
+    parameter on the CPU and reads it in every step; on a GPU each would be waited for.
+    """
     try:
-        state = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except (MemoryError, torch.OutOfMemoryError):
         raise
     except Exception:  # torch.load raises nearly anything at what it did not write

@@ -47,13 +47,25 @@ class Meter(Protocol):
     def reached(self, step: int) -> None: ...
 
 
+def conditions(device: torch.device) -> dict[str, Any]:
+    """What the bits of a training depend on beside recipe and seed, as columns of its row."""
+    gpu = device.type != "cpu"
+    return {
+        "device": torch.cuda.get_device_name(device) if gpu else "cpu",
+        "deterministic": not gpu or torch.are_deterministic_algorithms_enabled(),
+        "threads": torch.get_num_threads(),
+        "version.torch": str(torch.__version__),
+    }
+
+
 class Training:
     """One network in training, and all that must survive a kill."""
 
     def __init__(self, recipe: Recipe, seed: int, data: Dataset, device: torch.device) -> None:
         self.recipe, self.seed, self.data, self.device = recipe, seed, data, device
+        self.conditions = conditions(device)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(fold(seed, "init"))
+            torch.default_generator.manual_seed(fold(seed, "init"))  # the GPU's stays as it is
             network = build(recipe.model, data.shape, data.classes, data.vocabulary)
         self.audit = initialize(network, recipe.init, seed)
         self.format = torch.channels_last if data.kind == "image" else torch.contiguous_format
@@ -73,6 +85,7 @@ class Training:
     def state(self) -> dict[str, Any]:
         return {
             "replica": recipe_id(self.recipe, seed=self.seed),
+            "conditions": self.conditions,
             "step": self.step,
             "network": self.network.state_dict(),
             "best": self.best,
@@ -90,9 +103,12 @@ class Training:
         self.seconds = state["seconds"]
 
     def restore(self, content: bytes) -> bool:
-        """Go on from a packed state. False, with nothing changed, if it is of another network."""
-        state = unpack(content, self.device)
-        if state is None or state.get("replica") != recipe_id(self.recipe, seed=self.seed):
+        """Go on from a packed state. False, with nothing changed, if it is of another network, or
+        was made under other conditions: trained half here and half there, a network would be
+        nobody's result."""
+        state = unpack(content) or {}
+        mine = recipe_id(self.recipe, seed=self.seed), self.conditions
+        if (state.get("replica"), state.get("conditions")) != mine:
             return False
         self.load(state)
         return True
@@ -201,7 +217,7 @@ class Training:
 def train(
     training: Training, checkpoints: Checkpoints, checkpoint_every: int
 ) -> Iterator[dict[str, float]]:
-    """Train to the end, from the latest checkpoint if there is one.
+    """Train to the end, from the latest checkpoint if there is one to go on from.
 
     Yields the curve's new point after each evaluation. Then `training.outcome()` tells.
     """

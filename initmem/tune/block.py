@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,7 +22,7 @@ from initmem.records.store import Store
 from initmem.study.plan import Block, Replica
 from initmem.study.recipe import flatten
 from initmem.study.spec import Study, UserError, one_line
-from initmem.training.loop import Checkpoints, Training, train
+from initmem.training.loop import Checkpoints, Training, conditions, train
 
 Progress = dict[str, dict[str, float]]
 """The label of a replica -> the newest point of its curve."""
@@ -31,7 +32,8 @@ def train_block(study: Study, block: Block, store: Store, data: Path) -> Iterato
     """Train the replicas that have no record yet, and leave one for each.
 
     data: the folder of the data sets. Yields after every evaluation. An error of the program in
-    one replica becomes that replica's row, with state failed.
+    one replica becomes that replica's row, with state failed. Raises torch.AcceleratorError if
+    this process has lost its GPU: every replica after this one would fail as well.
     """
     with arithmetic(study.resources.cpus, study.resources.deterministic):
         for replica in block.replicas:
@@ -47,26 +49,33 @@ def train_block(study: Study, block: Block, store: Store, data: Path) -> Iterato
 
 @contextmanager
 def arithmetic(threads: int, deterministic: bool) -> Iterator[None]:
-    """Fix what the bits of a result depend on, beside recipe and seed; on a GPU, take kernels
-    whose bits are the same every time, or the fastest. The process gets its own settings back."""
-    if deterministic:  # CUDA reads it once, at its first use
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    """Fix what the bits of a result depend on, beside recipe and seed: threads; on a GPU, kernels
+    whose bits are the same every time, or the fastest; float32 without TF32, which keeps 10 bits
+    of 23 and is torch's default for convolutions. The process gets its own settings back."""
+    # Read once, at the first product on a GPU, and then asked of every deterministic study: it
+    # must be there even if the first study of this process is not deterministic.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    conv: Any = cudnn.conv  # type: ignore[attr-defined]  # torch's stubs lack it
     before = (
         torch.get_num_threads(),
         torch.are_deterministic_algorithms_enabled(),
-        torch.backends.cudnn.benchmark,
+        cudnn.benchmark,
+        conv.fp32_precision,
+        matmul.fp32_precision,
     )
     torch.set_num_threads(threads)
     torch.set_flush_denormal(True)  # arithmetic on denormals is up to 30 times slower
     torch.use_deterministic_algorithms(deterministic)
-    torch.backends.cudnn.benchmark = not deterministic
+    cudnn.benchmark = not deterministic
+    conv.fp32_precision = matmul.fp32_precision = "ieee"
     try:
         yield
     finally:
         torch.set_num_threads(before[0])
         torch.set_flush_denormal(False)
         torch.use_deterministic_algorithms(before[1])
-        torch.backends.cudnn.benchmark = before[2]
+        cudnn.benchmark, conv.fp32_precision, matmul.fp32_precision = before[2:]
 
 
 def device_of(study: Study) -> torch.device:
@@ -88,23 +97,18 @@ def train_replica(
     """Train one network. The generator's value is its row."""
     clock = time.perf_counter()
     device = device_of(study)
-    row = _head(study, replica)
-    row |= {
-        "device": device.type if device.type == "cpu" else torch.cuda.get_device_name(device),
-        "deterministic": device.type == "cpu" or torch.are_deterministic_algorithms_enabled(),
-        "threads": torch.get_num_threads(),
-    }
+    row = _head(study, replica) | conditions(device)
     try:
         dataset = load(replica.recipe.data, data).to(device)
         training = Training(replica.recipe, replica.seed, dataset, device)
         for point in train(training, checkpoints, study.resources.checkpoint_every):
             yield {label(study, replica): point}
         outcome = training.outcome()
-    except UserError:
+    except (UserError, torch.AcceleratorError):
         raise
     except Exception as error:
-        first = (str(error).splitlines() or [""])[0]
-        row |= {"state": "failed", "error": f"{type(error).__name__}: {one_line(first)}"}
+        first = one_line(first_line(error))
+        row |= {"state": "failed", "error": f"{type(error).__name__}: {first}"}
         row["run.seconds"] = time.perf_counter() - clock
     else:
         row |= outcome.row()
@@ -114,6 +118,10 @@ def train_replica(
             "run.seconds": training.seconds,
         }
     return complete(row)
+
+
+def first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0]
 
 
 def lost(study: Study, replica: Replica, why: str) -> Row:
@@ -133,7 +141,7 @@ def _head(study: Study, replica: Replica) -> Row:
         "memory_axis": study.memory_axis,
         **flatten(replica.recipe),
         "version.initmem": initmem.__version__,
-        "version.torch": torch.__version__,
+        "version.torch": str(torch.__version__),
         "version.python": platform.python_version(),
         "run.host": socket.gethostname(),
         "run.started": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from initmem.data.load import check
 from initmem.memory import STATES
 from initmem.records.store import Store
@@ -15,7 +17,7 @@ from initmem.search.agenda import Agenda
 from initmem.study.compare import conflicts
 from initmem.study.plan import Point, arms, asked_by, count, resolve
 from initmem.study.spec import Study, UserError
-from initmem.tune.block import device_of, train_block
+from initmem.tune.block import device_of, first_line, train_block
 from initmem.tune.owner import owning
 from initmem.tune.stop import stoppable
 from initmem.tune.watch import Watch
@@ -99,10 +101,16 @@ def run(
 
 
 def _run_local(study: Study, agenda: Agenda, store: Store, data: Path, watch: Watch) -> None:
-    while (block := agenda.next()) is not None:
-        for _ in train_block(study, block, store, data):
-            watch.tick(agenda.last_cell)
-        agenda.finished(block)
+    try:
+        while (block := agenda.next()) is not None:
+            for _ in train_block(study, block, store, data):
+                watch.tick(agenda.last_cell)
+            agenda.finished(block)
+    except torch.AcceleratorError as error:
+        raise UserError(
+            f"{study.name}: this process has lost its GPU ({first_line(error)}); "
+            f"the same command, in a new process, goes on"
+        ) from error
 
 
 def _forget(replicas: list[str], store: Store) -> None:

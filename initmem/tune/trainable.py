@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from ray import tune
 
 from initmem.records.store import Store
@@ -64,6 +65,8 @@ class BlockTrainable(tune.Trainable):
                 newest |= progress
                 if time.monotonic() - clock > REPORT_EVERY_S:
                     return {**newest, "done": False}
+        except torch.AcceleratorError:
+            raise  # this process has lost its GPU: as good as a lost worker
         except UserError as error:
             newest[REFUSED] = str(error)
         except Exception:  # a fault of initmem itself: the errors of a replica are in its row

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from initmem.data.dataset import order
 from initmem.data.load import load
 from initmem.study.recipe import Recipe
+from initmem.training.checkpoint import pack, unpack
 from initmem.training.loop import Training, train
 from initmem.training.outcome import Outcome
 from tests.tiny import Memory, exhaust, recipe
@@ -61,6 +62,28 @@ def test_cut_runs_are_bitwise_equal_to_uncut_ones(of: Recipe) -> None:
         cut = Memory()
         cut.saved[step] = whole.saved[step]
         same(finish(of, checkpoints=cut), uncut)
+
+
+def test_checkpoints_made_under_other_conditions_are_not_used() -> None:
+    of, whole, other = recipe(), Memory(), Memory()
+    uncut = finish(of, checkpoints=whole)
+    state = unpack(whole.saved[14])
+    state["conditions"]["threads"] += 1
+    state["losses"] += 1
+    other.saved[14] = pack(state)
+    same(finish(of, checkpoints=other), uncut)
+
+
+def test_checkpoints_of_a_gpu_are_read_onto_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Step counters stay there; loading takes to the GPU what belongs on it."""
+    of, whole = CUT[3], Memory()  # adam
+    monkeypatch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:0")
+    uncut = finish(of, checkpoints=whole)
+    saved = unpack(whole.saved[14])
+    assert saved["optimizers"][0]["state"][0]["step"] == 14
+    cut = Memory()
+    cut.saved[14] = whole.saved[14]
+    same(finish(of, checkpoints=cut), uncut)
 
 
 def test_two_runs_are_equal_and_two_seeds_are_not() -> None:

@@ -28,6 +28,23 @@ def comparable(run: Path) -> pd.DataFrame:
     return rows[[column for column in rows if not column.startswith("run.")]]
 
 
+def differing(a: Path, b: Path) -> list[str]:
+    """Columns in which the rows of two runs differ, but those of the run."""
+    pairs = list(zip(Store(a).rows(), Store(b).rows(), strict=True))
+    assert pairs, "no rows"
+    return sorted({c for x, y in pairs for c in x if c[:4] != "run." and x[c] != y[c]})
+
+
+def at_once(run: Path) -> int:
+    """The most cells that were in training together, by their rows; a row notes its start in
+    whole seconds."""
+    rows = initmem.rows(run)
+    start = pd.to_datetime(rows["run.started"]).map(pd.Timestamp.timestamp)
+    first = start.groupby(rows["cell"]).min() + 1
+    last = (start + rows["run.seconds"]).groupby(rows["cell"]).max()
+    return max(int(((first <= at) & (at < last)).sum()) for at in first)
+
+
 @contextmanager
 def driver(
     run: Path | str, path: Path, *options: str, environment: dict[str, str] | None = None

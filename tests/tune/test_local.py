@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import torch
 import initmem
 from initmem.study.recipe import variants
 from initmem.study.spec import UserError
+from initmem.training.loop import Training
+from initmem.tune.block import arithmetic
 from initmem.tune.rerun import rerun
 from tests.data.files import write
 from tests.tiny import study
@@ -168,7 +171,14 @@ def test_each_change_that_only_adds_goes_on(tmp_path: Path, change: str) -> None
 def test_a_process_gets_its_own_arithmetic_back(tmp_path: Path) -> None:
     threads = torch.get_num_threads()
     initmem.run(study(tmp_path, f"resources.cpus={threads + 1}"), tmp_path / "run", local=True)
+    with arithmetic(threads + 1, deterministic=True):
+        assert torch.are_deterministic_algorithms_enabled() and not torch.backends.cudnn.benchmark
+        assert torch.backends.cudnn.conv.fp32_precision == "ieee"
+        assert torch.backends.cuda.matmul.fp32_precision == "ieee"
+        assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+        assert torch.get_num_threads() == threads + 1
     assert torch.get_num_threads() == threads
+    assert not torch.are_deterministic_algorithms_enabled()
     assert torch.tensor(1e-310, dtype=torch.float64).mul(1).item() > 0, "denormals are kept"
 
 
@@ -184,8 +194,6 @@ def test_a_diverged_replica_is_a_row_and_the_rest_goes_on(tmp_path: Path) -> Non
 def test_an_error_in_one_replica_is_its_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from initmem.training.loop import Training
-
     update = Training.update
 
     def broken(self: Training) -> None:
@@ -200,6 +208,38 @@ def test_an_error_in_one_replica_is_its_row(
     assert set(rows[rows["state"] == "failed"]["error"]) == {"ZeroDivisionError: first line"}
 
 
+def test_a_lost_gpu_ends_the_run_and_is_nobodys_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update = Training.update
+
+    def broken(self: Training) -> None:
+        if self.seed == 1 and self.step == 5:
+            raise torch.AcceleratorError("CUDA error: unspecified launch failure\nsecond line")
+        update(self)
+
+    monkeypatch.setattr(Training, "update", broken)
+    with pytest.raises(UserError, match=r"lost its GPU \(CUDA error: .* failure\); .*goes on"):
+        initmem.run(study(tmp_path), tmp_path / "run", local=True)
+    assert list(initmem.rows(tmp_path / "run")["state"]) == ["undertrained"]
+    monkeypatch.undo()
+    assert initmem.run(study(tmp_path), tmp_path / "run", local=True).trained == 11
+
+
+@pytest.mark.parametrize(
+    ("data", "model"),
+    [(DIGITS, "{name: resnet9, width: 4}"),
+     ("{name: modular, p: 7}", "{name: transformer, width: 8, heads: 2}")],
+)  # fmt: skip
+def test_deterministic_changes_nothing_on_a_cpu(tmp_path: Path, data: str, model: str) -> None:
+    text = GRID.format(data=data, model=model, optim=SGD, rule="kaiming")
+    for name, value in (("yes", "true"), ("no", "false")):
+        of = study(tmp_path, f"resources.deterministic={value}", text=text)
+        initmem.run(of, tmp_path / name, local=True)
+    assert comparable(tmp_path / "yes").equals(comparable(tmp_path / "no"))
+    assert comparable(tmp_path / "yes")["deterministic"].all()
+
+
 def test_missing_data_is_said_before_anything_starts(tmp_path: Path) -> None:
     text = GRID.format(data="{name: cifar10}", model="{name: resnet9}", optim=SGD, rule="kaiming")
     of = study(tmp_path, text=text)
@@ -211,8 +251,6 @@ def test_missing_data_is_said_before_anything_starts(tmp_path: Path) -> None:
 def test_gpus_that_are_not_there_are_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import torch
-
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     for field in ("resources.gpus=0.25", "resources.device=cuda"):
         with pytest.raises(UserError, match=r"asks for .*no GPU.*device: auto"):
@@ -226,8 +264,6 @@ def test_gpus_that_are_not_there_are_refused_at_once(
 def test_failed_replicas_are_trained_again_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from initmem.training.loop import Training
-
     initmem.run(study(tmp_path), tmp_path / "whole", local=True)
     update = Training.update
 
@@ -283,5 +319,5 @@ def test_a_checkpoint_of_another_replica_is_set_aside(
     shutil.copy(one / "0000000028.sealed", two)
     (run / "records" / f"{two.name}.sealed").unlink()
     initmem.run(of, run, local=True)
-    assert "0000000028.sealed: checkpoint: not of this replica, or" in capsys.readouterr().err
+    assert "0000000028.sealed: checkpoint: of another replica," in capsys.readouterr().err
     assert comparable(run).equals(whole)

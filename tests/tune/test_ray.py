@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 
 import initmem
 from initmem.records.store import Store
@@ -78,6 +81,34 @@ def test_lost_workers_are_replaced_and_their_blocks_finish(
             os.kill(pid, signal.SIGKILL)
         assert process.wait(timeout=180) == 0, said(run)
     pd.testing.assert_frame_equal(undisturbed, comparable(run), check_exact=True)
+
+
+def test_a_worker_that_lost_its_gpu_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process can train nothing more; another takes its block."""
+    from initmem.tune import trainable
+
+    marks = tmp_path / "workers"
+
+    class Losing(trainable.BlockTrainable):
+        def setup(self, config: dict[str, Any]) -> None:
+            super().setup(config)
+            known = marks.read_text().split() if marks.exists() else []
+            marks.write_text(" ".join([*known, str(os.getpid())]))
+            if not known:
+                self.progress = self.broken()
+
+        def broken(self) -> Iterator[trainable.Progress]:
+            raise torch.AcceleratorError("CUDA error: unspecified launch failure")
+            yield
+
+    monkeypatch.setattr(trainable, "BlockTrainable", Losing)
+    of = study(tmp_path, "search.draws=2")
+    summary = initmem.run(of, tmp_path / "run", workers=1)
+    assert summary.done == summary.trained == 8 and "failed" not in summary.states
+    first, *others = marks.read_text().split()
+    assert len(others) == 2 and first not in others
 
 
 def test_fractions_of_gpus_are_asked_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,193 @@
+"""Does initmem hold its promises on a GPU? A line a check, with what was measured.
+
+    python -m benchmarks.gpu_check                  planned for 8 minutes on a GPU, not yet run
+    python -m benchmarks.gpu_check --device cpu     the same in 3 minutes on two cores
+
+resume      a run cut in the middle of an epoch ends with the bits of one that was not
+processes   two processes leave the same rows; without `deterministic: true` it is told only
+registries  every network and optimizer trains, with deterministic kernels and without
+init        initial weights are the CPU's bit for bit, train losses are close to the CPU's
+bf16        trains, and is not float32
+shares      blocks side by side on one GPU leave the rows of --local; seconds for each share
+killed      a driver killed in mid-run goes on to the same rows
+
+Exit status: 1 if a check failed, 2 without a GPU. The data are digits and modular: no files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+
+import initmem
+from initmem.records.store import Store
+from initmem.study.recipe import variants
+from initmem.study.spec import Study
+from initmem.tune.block import arithmetic
+from tests import tiny
+from tests.training.test_gpu import BUILT, WIDE, cut_equals_uncut, starts_as_on_a_cpu, trained
+from tests.training.test_loop import CUT
+from tests.tune.driving import at_once, differing, driver, said, wait_for_records
+
+TEXT = """
+recipe: {data: {name: digits, train: 500, validation: 300}, model: {name: resnet9, width: 8},
+         init: {rule: kaiming}, optim: {name: momentum, batch: 50, steps: 60}, eval_every: 30}
+axes: {init.scale: [1, 2]}
+ranges: {optim.lr: {low: 1e-2, high: 6e-2, log: true}}
+seeds: 2
+search: {draws: 1}
+"""
+GRID = """
+recipe: {{data: {{name: {}}}, model: {{{}}}, init: {{rule: kaiming}},
+         optim: {{{} lr: 0.01, batch: 50, steps: 20}}}}
+axes: {{{axis}: [{names}]}}
+memory_axis: {axis}
+"""
+LONG = {"cuda": (600, 4), "cpu": (100, 2)}
+"""Steps and draws where blocks must take seconds."""
+CLOSE = 0.01
+"""Largest relative difference of a final train loss between GPU and CPU, after 60 steps."""
+
+
+def study(device: str, folder: Path, name: str, text: str = TEXT, **resources: Any) -> Study:
+    asked = {"device": device, "checkpoint_every": 25, "deterministic": True, **resources}
+    return tiny.study(folder, text=f"{text}resources: {json.dumps(asked)}", name=name)
+
+
+def long_study(device: str, folder: Path, share: float) -> Study:
+    """share: of a GPU for a block."""
+    steps, draws = LONG[device]
+    text = TEXT.replace("steps: 60", f"steps: {steps}").replace("draws: 1", f"draws: {draws}")
+    resources = {"gpus": share} if device == "cuda" else {}
+    return study(device, folder, "long", text, **resources)
+
+
+def resume(device: str, folder: Path) -> str:
+    for of in [*CUT, WIDE]:
+        cut_equals_uncut(of, device)
+    return f"{len(CUT) + 1} recipes, cut at step 14 of 30"
+
+
+def processes(device: str, folder: Path) -> str:
+    found = {}
+    for value in (True, False):
+        study(device, folder, "two", deterministic=value)
+        runs = [folder / f"two-{value}-{i}" for i in range(2)]
+        for run in runs:
+            with driver(run, folder / "two.yaml", "--local") as process:
+                assert process.wait(timeout=120) == 0, said(run)
+        found[value] = differing(*runs)
+    assert not found[True], f"with deterministic: true these differ: {found[True]}"
+    free = f"{len(found[False])} columns differ" if found[False] else "the same too"
+    return f"4 rows the same; without deterministic: {free}"
+
+
+def registries(device: str, folder: Path) -> str:
+    images = ", ".join(sorted(set(variants("model")) - {"transformer"}))
+    digits, optims = "digits, train: 500, validation: 300", ", ".join(sorted(variants("optim")))
+    networks = 0
+    for data, model, optim, axis, names in (
+        (digits, "width: 4", "name: sgd,", "model.name", images),
+        (digits, "name: resnet9, width: 4", "", "optim.name", optims),
+        ("modular, p: 23", "name: transformer", "", "optim.name", optims),
+    ):
+        text = GRID.format(data, model, optim, axis=axis, names=names)
+        for value in (True, False):
+            run = folder / f"{axis}-{data[:3]}-{value}"
+            initmem.run(study(device, folder, "grid", text, deterministic=value), run, local=True)
+            for row in Store(run).rows():
+                told = f"{row[axis]}, deterministic: {value}: {row['state']} {row['error']}"
+                assert row["steps"] == 20 and row["state"] not in ("failed", "diverged"), told
+                assert (row["device"] == "cpu") == (device == "cpu"), row["device"]
+                networks += 1
+    return f"{networks} networks, 20 steps each, half of them deterministic"
+
+
+def init(device: str, folder: Path) -> str:
+    for of in BUILT:
+        starts_as_on_a_cpu(of, device)
+    losses: list[torch.Tensor] = []
+    for where in (device, "cpu"):
+        run = folder / f"near-{len(losses)}"
+        initmem.run(study(where, folder, "near"), run, local=True)
+        losses.append(torch.tensor([row["final.train_loss"] for row in Store(run).rows()]))
+    apart = ((losses[0] - losses[1]).abs() / losses[1]).max().item()
+    assert apart <= CLOSE, f"final train losses are {apart:.1e} apart, allowed {CLOSE}"
+    return f"{len(BUILT)} networks equal; {len(losses[0])} train losses {apart:.1e} apart"
+
+
+def bf16(device: str, folder: Path) -> str:
+    told = []
+    for of in (WIDE, CUT[4]):
+        pair = [trained(of.model_copy(update={"precision": p}), device, tiny.Memory()).curve
+                for p in ("bf16", "float32")]  # fmt: skip
+        first, last, full = (p["train_loss"] for p in (pair[0][0], pair[0][-1], pair[1][-1]))
+        assert full != last < first, f"bf16 {first} to {last}, float32 {full}"
+        told.append(f"{of.model.name} {last:.4f} (float32 {full:.4f})")
+    return f"train loss {', '.join(told)}"
+
+
+def shares(device: str, folder: Path) -> str:
+    initmem.run(long_study(device, folder, 1), folder / "local", local=True)
+    seconds: dict[int, float] = {}
+    for blocks, workers in {"cuda": [(1, 4), (2, 4), (4, 4)], "cpu": [(1, 1), (2, 2)]}[device]:
+        run = folder / f"share-{blocks}"
+        of = long_study(device, folder, 1 / blocks)
+        seconds[blocks] = initmem.run(of, run, workers=workers).seconds
+        wrong = differing(folder / "local", run)
+        assert not wrong, f"{blocks} at once: these differ from --local: {wrong}"
+        assert at_once(run) == blocks, f"{at_once(run)} blocks at once, not {blocks}"
+    told = [f"{n} at once {s:.1f} s ({seconds[1] / s:.2f}x)" for n, s in seconds.items()]
+    return f"rows of --local; with the start of Ray: {', '.join(told)}"
+
+
+def killed(device: str, folder: Path) -> str:
+    initmem.run(long_study(device, folder, 0.5), folder / "local", local=True)
+    path, run = folder / "long.yaml", folder / "killed"
+    with driver(run, path) as process:
+        wait_for_records(run, 3, process)
+        os.killpg(process.pid, signal.SIGKILL)
+    left = len(Store(run).names())
+    with driver(run, path) as process:
+        assert process.wait(timeout=240) == 0, said(path)
+    wrong, rows = differing(folder / "local", run), Store(run).rows()
+    assert not wrong, f"these differ: {wrong}"
+    twice = sum(row["run.repeated_steps"] for row in rows)
+    return f"at {left} of {len(rows)} rows; then the same rows, {twice} steps trained twice"
+
+
+@click.command()
+@click.option("--device", type=click.Choice(["cuda", "cpu"]), default="cuda", show_default=True)
+def main(device: str) -> None:
+    """Check what initmem promises on this machine's GPU."""
+    if device == "cuda" and not torch.cuda.is_available():
+        click.echo("gpu_check: no GPU that torch can use; --device cpu runs it without one")
+        sys.exit(2)
+    name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
+    print(f"{name}, torch {torch.__version__}, CUDA {torch.version.cuda}", flush=True)
+    failed = False
+    with tempfile.TemporaryDirectory(prefix="gpu") as folder, open(f"{folder}/said", "w") as log:
+        for check in (resume, processes, registries, init, bf16, shares, killed):
+            clock = time.monotonic()
+            try:
+                with contextlib.redirect_stdout(log), arithmetic(1, deterministic=True):
+                    told, state = check(device, Path(folder)), "ok"
+            except Exception as error:
+                told, state, failed = f"{type(error).__name__}: {error}", "FAILED", True
+            seconds = time.monotonic() - clock
+            print(f"{check.__name__:<11}{state:<7}{seconds:4.0f} s  {told}", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m benchmarks.gpu_check")

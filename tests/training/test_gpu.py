@@ -1,0 +1,91 @@
+"""On a GPU: the bits that the tests of the loop hold on a CPU. `python -m benchmarks.gpu_check`
+holds the same, and whole studies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import initmem
+from initmem.data.load import load
+from initmem.study.recipe import Recipe, variants
+from initmem.training.loop import Training, train
+from initmem.tune.block import arithmetic
+from tests.tiny import Memory, exhaust, recipe, study
+from tests.training.test_loop import CUT
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that torch can use")
+
+WIDE = recipe(model={"name": "resnet9", "width": 8},
+              optim={"name": "momentum", "lr": 0.05, "batch": 20, "steps": 30,
+                     "schedule": "cosine"})  # fmt: skip
+BUILT = [recipe(model={"name": name, "width": 4}, init={"rule": rule})
+         for name in sorted(set(variants("model")) - {"transformer"})
+         for rule in variants("init")] + [CUT[4]]  # fmt: skip
+
+
+def begun(of: Recipe, device: str) -> Training:
+    return Training(of, 0, load(of.data, Path("data")).to(device), torch.device(device))
+
+
+def trained(of: Recipe, device: str, checkpoints: Memory) -> Training:
+    training = begun(of, device)
+    exhaust(train(training, checkpoints, checkpoint_every=7))
+    return training
+
+
+def weights(training: Training) -> dict[str, bytes]:
+    state = training.network.state_dict()
+    return {name: bytes(weight.cpu().numpy()) for name, weight in state.items()}
+
+
+def cut_equals_uncut(of: Recipe, device: str) -> None:
+    """Step 14 lies in the middle of an epoch and of an evaluation interval."""
+    whole, cut = Memory(), Memory()
+    uncut = trained(of, device, whole)
+    cut.saved[14] = whole.saved[14]
+    again = trained(of, device, cut)
+    assert weights(again) == weights(uncut)
+    assert torch.equal(again.losses_T, uncut.losses_T) and again.curve == uncut.curve
+    counters = [state.get("step") for o in again.stepper.optimizers for state in o.state.values()]
+    assert {c.device.type for c in counters if c is not None} <= {"cpu"}, "read once a step"
+
+
+def starts_as_on_a_cpu(of: Recipe, device: str) -> None:
+    ours, cpu = begun(of, device), begun(of, "cpu")
+    assert weights(ours) == weights(cpu) and ours.audit == cpu.audit
+
+
+@pytest.fixture
+def deterministic() -> Iterator[None]:
+    with arithmetic(threads=1, deterministic=True):
+        yield
+
+
+@pytest.mark.parametrize("of", [*CUT, WIDE], ids=lambda r: f"{r.model.name}-{r.optim.name}")
+def test_cut_runs_are_bitwise_equal_to_uncut_ones(of: Recipe, deterministic: None) -> None:
+    cut_equals_uncut(of, "cuda")
+
+
+@pytest.mark.parametrize("of", BUILT, ids=lambda r: f"{r.model.name}-{r.init.rule}")
+def test_networks_start_as_on_a_cpu(of: Recipe) -> None:
+    starts_as_on_a_cpu(of, "cuda")
+
+
+def test_the_generator_of_the_gpu_is_left_alone() -> None:
+    before = torch.cuda.get_rng_state()
+    trained(WIDE, "cuda", Memory())
+    assert torch.equal(torch.cuda.get_rng_state(), before)
+
+
+def test_deterministic_holds_for_its_study_alone(tmp_path: Path) -> None:
+    for value in (True, False):
+        of = study(tmp_path, "resources.device=cuda", f"resources.deterministic={value}")
+        initmem.run(of, tmp_path / str(value), local=True)
+        assert torch.are_deterministic_algorithms_enabled() is value
+        rows = initmem.rows(tmp_path / str(value))
+        assert set(rows["deterministic"]) == {value}
+        assert set(rows["device"]) == {torch.cuda.get_device_name()}

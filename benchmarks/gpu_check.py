@@ -1,7 +1,7 @@
 """Does initmem hold its promises on a GPU? A line a check, with what was measured.
 
     python -m benchmarks.gpu_check                  planned for 8 minutes on a GPU, not yet run
-    python -m benchmarks.gpu_check --device cpu     the same in 3 minutes on two cores
+    python -m benchmarks.gpu_check --device cpu     the same in 2 to 4 minutes, two cores
 
 resume      a run cut in the middle of an epoch ends with the bits of one that was not
 processes   two processes leave the same rows; without `deterministic: true` it is told only

@@ -9,6 +9,7 @@ Where seeds are missing, pairs of means have standard errors of their own (Tukey
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,8 +22,6 @@ from initmem.memory.paired import Paired
 
 THRESHOLD = 2.0
 """Points of memory below which a cell counts as erased."""
-
-VERDICTS = ("remembers", "erased", "undecided", "not trained")
 
 MOST_SEEDS = 100
 """Nobody trains more, to decide a cell."""
@@ -101,10 +100,9 @@ class Estimate:
         where that takes more than MOST_SEEDS or nothing is known of the noise; 0 if decided."""
         if self.verdict != "undecided" or not self.sigma > 0:
             return 0 if self.verdict in ("remembers", "erased") else np.nan
-        for seeds in range(self.table.seeds + 1, MOST_SEEDS + 1):
-            if self._decided(seeds):
-                return seeds - self.table.seeds
-        return np.nan
+        tried = range(self.table.seeds + 1, MOST_SEEDS + 1)
+        more = bisect_left(tried, True, key=self._decided) + 1
+        return more if more <= len(tried) else np.nan
 
     def _decided(self, seeds: int) -> bool:
         values = len(self.table.values)

@@ -126,7 +126,10 @@ class Repetition:
             trial = study.ask()
             self.add(np.array([[trial.suggest_float(axis, 0, 1) for axis in "xy"]]))
             memory = self.cells.memory_N[-1]
-            study.tell(trial, *((memory,) if np.isfinite(memory) else (None, "fail")))
+            if np.isfinite(memory):
+                study.tell(trial, memory)
+            else:
+                study.tell(trial, state=optuna.trial.TrialState.PRUNED)
 
     def grid(self, number: int) -> None:
         side = round(number**0.5)

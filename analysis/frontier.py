@@ -80,6 +80,6 @@ def draw(panel: Axes, of_panel: pd.DataFrame) -> None:
         panel.clabel(lines, fmt="%g", fontsize=6, colors=style.PALE)
     panel.contour(x, y, remembers, levels=[0.5], colors=style.INK, linewidths=1.4, **under)
     cells, trainings = (int(of_panel[name].iloc[0]) for name in ("cells", "trainings"))
-    said = f"line: {threshold:g} points, 95% band; {cells} cells, {trainings} networks"
+    said = f"frontier ({threshold:g} points), 95% band: {cells} cells, {trainings} networks"
     at: Any = {"xytext": (0, 4), "textcoords": "offset points", "ha": "right"}
     panel.annotate(said, (1, 1), xycoords="axes fraction", fontsize=7, color=style.PALE, **at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 from initmem.records.store import Store
@@ -48,13 +49,17 @@ def run_on_ray(
     resources = study.resources
     workers = workers or max(1, (os.cpu_count() or 1) // resources.cpus)
     address = os.environ.get("RAY_ADDRESS", "local")  # a bare init joins whatever it finds
+    _expect_head(address)
     mine = {"num_cpus": workers * resources.cpus, "include_dashboard": False}
-    ray.init(
-        address=address,
-        log_to_driver=False,
-        logging_level="CRITICAL",
-        **(mine if address == "local" else {}),
-    )
+    try:
+        ray.init(
+            address=address,
+            log_to_driver=False,
+            logging_level="CRITICAL",
+            **(mine if address == "local" else {}),
+        )
+    except ConnectionError as error:
+        raise UserError(_no_head(address, str(error).splitlines()[0])) from None
     searcher, refusals = AgendaSearcher(agenda, store.address, data), Refusals()
     try:
         trainable = tune.with_resources(BlockTrainable, placement(study, device))
@@ -84,6 +89,20 @@ def run_on_ray(
         shut_down()
     if refusals.first:
         raise UserError(*refusals.first.splitlines())
+
+
+def _expect_head(address: str) -> None:
+    """Raise UserError where nothing listens: Ray itself would ask for two minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except (OSError, OverflowError) as error:
+            raise UserError(_no_head(address, str(error))) from None
+
+
+def _no_head(address: str, why: str) -> str:
+    return f"RAY_ADDRESS: {address}: no head answers ({why}); start Ray there, or unset it"
 
 
 def placement(study: Study, device: str) -> dict[str, float]:

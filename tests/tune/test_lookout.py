@@ -7,8 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
+import initmem
 from initmem.records.store import Store
 from initmem.search.agenda import Agenda
+from initmem.study.spec import UserError
 from initmem.tune.block import train_block
 from initmem.tune.searcher import AgendaSearcher, Lookout, Refusals
 from initmem.tune.watch import Watch
@@ -62,3 +64,13 @@ def test_what_no_worker_can_mend_ends_the_run() -> None:
     assert not refusals("t1", {"done": True, "refused": "disk full"}) and refusals.stop_all()
     refusals("t2", {"refused": "another"})
     assert refusals.first == "disk full"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999", "nowhere.invalid:6379"])
+def test_a_cluster_that_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(UserError, match=f"RAY_ADDRESS: {address}: no head answers .*; start Ray"):
+        initmem.run(study(tmp_path), tmp_path / "run")
+    assert Store(tmp_path / "run").rows() == []

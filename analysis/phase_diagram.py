@@ -80,7 +80,7 @@ def _rows(points: pd.DataFrame, height: float, **shared: Any) -> tuple[Figure, A
     labels = list(points["panel"].unique())
     bottom = style.legend_height(points)
     drawn = style.figure(7.6, height * len(labels) + 0.7 + bottom)
-    drawn.get_layout_engine().set(w_pad=0.1, h_pad=0.08)  # type: ignore[union-attr, call-arg]
+    drawn.get_layout_engine().set(w_pad=0.1, h_pad=0.08)  # type: ignore[union-attr, call-arg]  # stubs know the base engine only
     grid = drawn.subplots(len(labels), 2, squeeze=False, sharex=True, **shared)
     for row, label in zip(grid, labels, strict=True):
         row[0].set_title(

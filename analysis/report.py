@@ -108,7 +108,7 @@ def _fields(run: Run) -> dict[str, str]:
 def _cell_lines(run: Run) -> list[dict[str, Any]]:
     """The cells, most memory first, with `states` in words."""
     ordered = run.cells.sort_values("memory", ascending=False, kind="stable", na_position="last")
-    lines: list[dict[str, Any]] = [dict(line) for line in ordered.to_dict("records")]  # type: ignore[arg-type]
+    lines: list[dict[str, Any]] = [dict(line) for line in ordered.to_dict("records")]  # type: ignore[arg-type]  # names are text
     for line in lines:
         counts = {state: line[state] for state in (*STATES, "missing") if line[state]}
         line["states"] = ", ".join(f"{count} {state}" for state, count in counts.items())

@@ -197,7 +197,7 @@ def state_legend(drawn: Figure, points: pd.DataFrame) -> None:
 def span(axis: Axis, low: float, high: float, log: bool, zero: float | None = None) -> None:
     """Limits a little outside low and high, and ticks as `number` writes them. `zero` is where
     on a log axis, below low, a value of 0 stands."""
-    axes, name = axis.axes, axis.axis_name  # type: ignore[attr-defined]
+    axes, name = axis.axes, axis.axis_name  # type: ignore[attr-defined]  # not in the stubs
     if not log:
         spare = 0.09 * (high - low) or max(abs(high), 1.0) * 0.1
         getattr(axes, f"set_{name}lim")(low - spare, high + spare)

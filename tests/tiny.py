@@ -50,7 +50,7 @@ def recipe(**sections: dict[str, object] | object) -> Recipe:
         old = nested.get(section)
         same = isinstance(fields, dict) and isinstance(old, dict)
         keep = same and fields.get("name", old.get("name")) == old.get("name")
-        nested[section] = {**old, **fields} if keep else fields  # type: ignore[dict-item]
+        nested[section] = {**old, **fields} if keep else fields  # type: ignore[dict-item]  # see keep
     return Recipe.model_validate(nested)
 
 

@@ -60,6 +60,19 @@ class Paired:
         """Replicas measured."""
         return int(np.isfinite(self.measured_AS).sum())
 
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What `spread` returns."""
+        return {
+            "memory": self.spread if self.whole else None,
+            "highest_at": self.values[int(self.mean_A.argmax())] if self.whole else None,
+            "lowest_at": self.values[int(self.mean_A.argmin())] if self.whole else None,
+            "mean": float(self.mean_A.mean()) if self.values else None,
+            "values": len(self.values) + len(self.untrained),
+            "trained_values": len(self.values),
+            "n": self.n,
+        }
+
 
 def paired(
     rows: Iterable[Mapping[str, Any]], measure: str = MEASURE, states: tuple[str, ...] = TRAINED
@@ -136,18 +149,4 @@ def spread(
     values' means; values, trained_values: how many the axis has, and how many are measured; n:
     replicas used.
     """
-    table = paired(rows, measure, states)
-    result: dict[str, Any] = {
-        "memory": None,
-        "highest_at": None,
-        "lowest_at": None,
-        "mean": float(table.mean_A.mean()) if table.values else None,
-        "values": len(table.values) + len(table.untrained),
-        "trained_values": len(table.values),
-        "n": table.n,
-    }
-    if table.whole:
-        result["memory"] = table.spread
-        result["highest_at"] = table.values[int(table.mean_A.argmax())]
-        result["lowest_at"] = table.values[int(table.mean_A.argmin())]
-    return result
+    return paired(rows, measure, states).summary

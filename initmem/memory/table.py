@@ -80,14 +80,10 @@ def cells(
 def _numbers(estimate: Estimate) -> Line:
     table = estimate.table
     line: Line = {
+        **table.summary,
         "memory": _spread(table),
-        "highest_at": table.values[int(table.mean_A.argmax())] if table.whole else None,
-        "lowest_at": table.values[int(table.mean_A.argmin())] if table.whole else None,
         "mean": _mean(table),
-        "values": len(table.values) + len(table.untrained),
-        "trained_values": len(table.values),
         "untrained": list(table.untrained),
-        "n": table.n,
         "seeds": table.seeds,
         "sigma": estimate.sigma,
         "error": estimate.spread_error if table.whole else np.nan,

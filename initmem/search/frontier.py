@@ -59,9 +59,11 @@ def choose(
     noise = pool(
         np.array([told[1] for told in there]), np.array([told[2] for told in there], dtype=int)
     )
-    errors = iter(
+    known_errors = [
         np.sqrt(noise.of_cell(square, int(df))[0] * contrast) for _, square, df, contrast in there
-    )
+    ]
+    # Where no cell has a second trained seed, a memory is taken to say little of the threshold.
+    errors = iter(np.nan_to_num(known_errors, nan=study.threshold))
     measured = Measured(
         np.array([to_unit(point, study.ranges) for point, _ in known]),
         np.array([np.nan if told is None else told[0] for _, told in known]),

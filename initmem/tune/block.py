@@ -97,7 +97,7 @@ def train_replica(
     """Train one network. The generator's value is its row."""
     clock = time.perf_counter()
     device = device_of(study)
-    row = _head(study, replica) | conditions(device)
+    row = head(study, replica) | conditions(device)
     try:
         dataset = load(replica.recipe.data, data).to(device)
         training = Training(replica.recipe, replica.seed, dataset, device)
@@ -126,10 +126,10 @@ def first_line(error: Exception) -> str:
 
 def lost(study: Study, replica: Replica, why: str) -> Row:
     """The row of a replica that took its worker with it time after time."""
-    return complete({**_head(study, replica), "state": "failed", "error": why})
+    return complete({**head(study, replica), "state": "failed", "error": why})
 
 
-def _head(study: Study, replica: Replica) -> Row:
+def head(study: Study, replica: Replica) -> Row:
     """What is known of a row before training."""
     return {
         "study": study.name,

@@ -16,6 +16,8 @@ from initmem.study.load import load
 from initmem.study.recipe import flatten
 from initmem.study.seeds import fold
 from initmem.study.spec import Study
+from initmem.study.unit import from_unit
+from initmem.tune.block import head
 
 STUDY = """
 name: made-up
@@ -45,19 +47,14 @@ def study(folder: Path, text: str = STUDY, *overrides: str) -> Study:
 
 def cells(study: Study) -> list[plan.Cell]:
     """The grid, or points that fill the ranges evenly (the multiples of an irrational)."""
+    steps = (0.618, 0.325, 0.437)[: len(study.ranges)]
     points = plan.grid(study.ranges) or [
-        {field: _at(r, k * (0.618, 0.325, 0.437)[i] % 1) for i, (field, r) in named}
-        for k in range(plan.draws(study))
-        for named in [list(enumerate(study.ranges.items()))]
+        from_unit([k * step % 1 for step in steps], study.ranges) for k in range(plan.draws(study))
     ]
     found = []
     for arm in plan.arms(study):
         found += [plan.cell(study, arm, draw, point) for draw, point in enumerate(points)]
     return found
-
-
-def _at(r: Any, share: float) -> float:
-    return float(r.low * (r.high / r.low) ** share if r.log else r.low + share * (r.high - r.low))
 
 
 def row(study: Study, replica: plan.Replica) -> Row:
@@ -70,14 +67,7 @@ def row(study: Study, replica: plan.Replica) -> Row:
     accuracy = 97.5 - 12 * left / (1 + 1500 * decay) + 0.4 * rng.standard_normal()
     return complete(
         {
-            "study": study.name,
-            "arm": replica.arm,
-            "cell": replica.cell,
-            "draw": replica.draw,
-            "replica": replica.id,
-            "seed": replica.seed,
-            "memory_axis": study.memory_axis,
-            **recipe,
+            **head(study, replica),
             "state": "interpolated",
             "steps": 1000,
             "total_steps": 1000,

@@ -92,7 +92,7 @@ def test_to_moves_all_tensors() -> None:
 
 def test_a_dataset_is_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        dataset(images(10), (6, 2, 2)).hash = ""  # type: ignore[misc]
+        dataset(images(10), (6, 2, 2)).hash = ""  # type: ignore[misc]  # frozen, on purpose
 
 
 @pytest.mark.parametrize(("crop", "flip"), [(2, True), (3, False), (0, True)])

@@ -26,7 +26,7 @@ def test_a_kill_between_any_two_steps_leaves_the_old_file_or_the_new(
             if calls == kill_at:
                 raise KeyboardInterrupt  # as a kill: nothing after it is done
             calls += 1
-            return act(*args, **more)  # type: ignore[operator]
+            return act(*args, **more)  # type: ignore[operator]  # any of os
 
         return wrapped
 

@@ -80,6 +80,17 @@ def test_nothing_trained_at_all_goes_on_quasi_randomly(of: Study) -> None:
     assert suggest(of, arms(of)[0], known, []) != known[-1][0]
 
 
+def test_cells_of_unknown_noise_do_not_end_the_search(of: Study) -> None:
+    """One seed of each cell trained: no degrees of freedom, so no noise, in any or all but one."""
+    points = draws(of, 9)
+    bare: list[tuple[Point, frontier.Told | None]] = [
+        (p, (told(of, p)[0], np.nan, 0.0, 2.0)) for p in points
+    ]
+    for known in (bare, [*bare[:-1], (points[-1], told(of, points[-1]))]):
+        point = suggest(of, arms(of)[0], known, [])
+        assert all(r.low <= point[field] <= r.high for field, r in of.ranges.items())
+
+
 def test_places_and_points_are_the_same(of: Study) -> None:
     for share in ([0.0, 1.0], [0.3, 0.6]):
         point = from_unit(share, of.ranges)

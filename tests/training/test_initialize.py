@@ -109,7 +109,7 @@ def test_an_undone_request_is_an_error() -> None:
     built = nn.Module()
     built.stem = nn.Linear(50, 50, bias=False)
     frozen = built.stem.weight
-    frozen.copy_ = lambda noise: frozen  # type: ignore[method-assign]
+    frozen.copy_ = lambda noise: frozen  # type: ignore[method-assign]  # a fault, on purpose
     with pytest.raises(RuntimeError, match=r"stem\.weight has std .* off by more than sampling"):
         initialize(built, init(scale=3.0), seed=0)
 

@@ -81,7 +81,7 @@ def test_nothing_trained_at_all_goes_on_quasi_randomly(of: Study) -> None:
 
 
 def test_cells_of_unknown_noise_count_as_cells_with_a_large_one(of: Study) -> None:
-    """One seed of each cell trained: no degrees of freedom. The error taken is the threshold, 2."""
+    """One seed of each cell trained: no degrees of freedom. The error taken is the threshold."""
     points = draws(of, 9)
     bare = [(p, (told(of, p)[0], np.nan, 0.0, 2.0)) for p in points]
     large = [(p, (told(of, p)[0], 2.0, 6.0, 2.0)) for p in points]

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from initmem.study.section import Count, Fraction, NonNegative, Positive, Section
+from initmem.study.section import Count, Fraction, NonNegative, Positive, Section, invalid
+
+
+def _window(text: str) -> str:
+    ends = re.fullmatch(r"(\d{1,12})-(\d{1,12})", text)
+    if not ends or not int(ends[1]) < int(ends[2]):
+        rule = "must be FROM-TO, two steps with FROM < TO, such as 0-600"
+        raise invalid("optim.decay_window", f"{rule}, got {text[:40]!r}")
+    return text
+
+
+Window = Annotated[str, AfterValidator(_window)]
 
 
 class Optim(Section):
@@ -16,6 +28,9 @@ class Optim(Section):
     """Added to the gradient as l2 x weight, for every parameter."""
     weight_decay: NonNegative = 0.0
     """Decoupled: each step multiplies every parameter by 1 - lr x weight_decay."""
+    decay_window: Window | None = None
+    """FROM-TO: the updates, counted from 0, at which l2 and weight_decay act; TO is the first
+    without them. Default: all."""
     batch: Count | None = 128
     """Examples a step; null is the whole training set. The incomplete batch that ends an epoch
     is dropped, another one each epoch."""
@@ -31,6 +46,14 @@ class Optim(Section):
     """Steps of linear warm-up, multiplied onto the schedule."""
     clip: Positive | None = None
     """Largest global norm of the loss gradient, before L2 is added."""
+
+    @property
+    def decay_steps(self) -> tuple[int, int] | None:
+        """The ends of `decay_window`."""
+        if self.decay_window is None:
+            return None
+        first, _, end = self.decay_window.partition("-")
+        return int(first), int(end)
 
 
 class SGD(Optim):

@@ -48,6 +48,9 @@ class Recipe(Section):
         if self.optim.warmup >= self.total_steps:
             rule = f"must be less than the budget of {self.total_steps} steps"
             raise invalid("optim.warmup", f"{rule}, got {self.optim.warmup}")
+        if (self.optim.decay_steps or (0, 0))[1] > self.total_steps:
+            rule = f"must end within the budget of {self.total_steps} steps"
+            raise invalid("optim.decay_window", f"{rule}, got {self.optim.decay_window}")
         return self
 
     @property

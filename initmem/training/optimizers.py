@@ -10,23 +10,14 @@ To add an optimizer: its fields in `study/recipe.py`, its constructor in `_build
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from initmem.study.optim_section import Optim
+from initmem.study.schedule import decays, learning_rate
 from initmem.training.initialize import group_of
-
-
-def learning_rate(optim: Optim, step: int, total: int) -> float:
-    """Of the step-th update, counted from 0, of `total`."""
-    rate = optim.lr
-    if optim.schedule == "cosine":
-        rate *= 0.5 * (1 + math.cos(math.pi * step / total))
-    return rate * min(1.0, (step + 1) / (optim.warmup + 1))
 
 
 class Stepper:
@@ -69,9 +60,10 @@ class Stepper:
         assert len(gradients) == len(self.parameters), "a parameter got no gradient"
         if self.optim.clip is not None:
             nn.utils.clip_grad_norm_(self.parameters, self.optim.clip)
-        if self.optim.l2:
+        decay = decays(self.optim, index)
+        if self.optim.l2 and decay:
             torch._foreach_add_(gradients, self.parameters, alpha=self.optim.l2)
-        if self.optim.weight_decay:
+        if self.optim.weight_decay and decay:
             torch._foreach_mul_(self.parameters, 1 - rate * self.optim.weight_decay)
         self.kernels.flatten()
         for optimizer in self.optimizers:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from initmem.study.plan import resolve
+from initmem.study.plan import arms, resolve
 from tests.study.helpers import changed, faults, study
 
 
@@ -108,3 +108,22 @@ def test_a_long_value_is_cut_in_the_message(tmp_path: Path) -> None:
     [found] = faults(tmp_path, changed(("norm: batch", f"norm: {'x' * 3000}")))
     assert found.startswith("s.yaml:4: model.norm: must be one of none, batch, group, got 'xxx")
     assert len(found) < 150
+
+
+@pytest.mark.parametrize("text", ["3-3", "-1-3", "1", "0-1.5", "5-", "a", "[0, 5]", "0 - 5"])
+def test_a_decay_window_is_two_steps_in_order(tmp_path: Path, text: str) -> None:
+    (found,) = faults(tmp_path, changed(("batch: 50", f"batch: 50, decay_window: {text}")))
+    rule = "must be a valid string" if text in ("1", "[0, 5]") else "must be FROM-TO, two steps"
+    assert found.startswith(f"s.yaml:6: optim.decay_window: {rule}")
+
+
+def test_decay_windows_are_an_axis(tmp_path: Path) -> None:
+    axis = "axes:\n  optim.decay_window: [null, 0-500, 500-1000]"
+    loaded = study(tmp_path, changed(("axes:", axis)))
+    windows = [arm.values["optim.decay_window"] for arm in arms(loaded)]
+    assert windows == [None, "0-500", "500-1000"]
+    late = changed(("batch: 50", "batch: 50, decay_window: 500-1001"))
+    (found,) = faults(tmp_path, late)
+    assert found.startswith(
+        "s.yaml:6: optim.decay_window: must end within the budget of 1000 steps"
+    )

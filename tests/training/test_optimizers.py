@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from initmem.study.recipe import Recipe
-from initmem.training.optimizers import Stepper, learning_rate
+from initmem.study.schedule import learning_rate
+from initmem.training.optimizers import Stepper
 from tests.tiny import recipe
 
 
@@ -128,3 +129,17 @@ def test_schedules() -> None:
     assert [learning_rate(warm, step, 30) for step in range(6)] == pytest.approx(
         [0.01, 0.02, 0.03, 0.04, 0.05, 0.05]
     )
+
+
+@pytest.mark.parametrize("decay", [{"l2": 0.1}, {"weight_decay": 0.1}])
+def test_decay_acts_within_its_window_alone(decay: dict[str, float]) -> None:
+    whole, plain = optim(name="momentum", **decay), optim(name="momentum")
+    windowed = optim(name="momentum", **decay, decay_window="2-4")
+    for steps, same in ((2, plain), (4, None), (5, None)):
+        equal = [
+            torch.equal(a, b)
+            for a, b in zip(trained(windowed, steps), trained(same or plain, steps), strict=True)
+        ]
+        assert all(equal) == (same is not None)
+    every = optim(name="momentum", **decay, decay_window="0-30")
+    assert all(map(torch.equal, trained(every), trained(whole)))

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from analysis import answer, report, tables
+from analysis import answer, forgetting_clock, report, tables
 from initmem.records.files import files_at
 from initmem.study.address import below
 from initmem.study.spec import UserError, one_line
@@ -14,14 +14,15 @@ from initmem.study.spec import UserError, one_line
 
 @click.command(epilog="Example: python -m analysis runs/digits")
 @click.argument("run", metavar="RUN")
-def main(run: str) -> None:
+@forgetting_clock.MORE
+def main(run: str, more: tuple[str, ...]) -> None:
     """Write RUN/report/: report.html, cells.parquet, cells.csv and the figures.
 
     RUN is the folder of a study's run, finished or not.
     """
     try:
         read = tables.read(run)
-        said = report.write(read, files_at(run))
+        said = report.write(read, files_at(run), forgetting_clock.chosen(more))
     except UserError as error:
         click.echo(str(error), err=True)
         sys.exit(2)

@@ -4,62 +4,78 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from matplotlib.figure import Figure
 
 from analysis import (
     accuracy_by_scale,
     answer,
-    frontier,
+    forgetting_clock,
     phase_diagram,
     regularization,
     style,
     tables,
 )
+from analysis.clocks import Clock
 from analysis.tables import Run
 from initmem.memory import STATES
 from initmem.records.files import Files
 
-CAPTIONS = {
-    "phase_diagram": "Phase diagram",
-    "memory_against_regularization": "Memory against regularization",
-    "accuracy_by_scale": "Accuracy over the memory axis",
+FIGURES: dict[str, tuple[str, Callable[..., Figure]]] = {
+    "phase_diagram": ("Phase diagram", phase_diagram.draw),
+    "accuracy_by_scale": ("Accuracy over the memory axis", accuracy_by_scale.draw),
+    "memory_against_regularization": ("Memory against regularization", regularization.draw),
+    "forgetting_clocks": ("Forgetting clocks", forgetting_clock.draw),
 }
+"""Name -> heading, and what draws its tables."""
+
+Made = dict[str, tuple[pd.DataFrame, ...]]
+"""Name of a figure -> its tables. A figure whose first table is empty is not drawn."""
 
 
-def write(run: Run, to: Files) -> str:
-    """Write the report into the run's own files and return its answer.
+def write(run: Run, to: Files, chosen: list[Clock]) -> str:
+    """Write the report into the run's own files, with the chosen clocks, and return its answer.
 
-    Raises UserError where they cannot be written.
+    Raises UserError where they cannot be written, or a clock does not fit the study.
     """
-    figures, correlations = draw(run)
+    made = make(run, chosen)
+    drawn = {
+        name: style.encoded(draw(*made[name]))
+        for name, (_, draw) in FIGURES.items()
+        if len(made[name][0])
+    }
     files = {"cells.parquet": _parquet(run.cells), "cells.csv": _csv(run.cells)}
-    for name, drawn in figures.items():
-        files |= {f"figures/{name}.{suffix}": content for suffix, content in drawn.items()}
-    said = answer.sentence(run, correlations)
-    images = {name: base64.b64encode(drawn["png"]).decode() for name, drawn in figures.items()}
-    files["report.html"] = page(run, said, images).encode()
+    for name, kinds in drawn.items():
+        files |= {f"figures/{name}.{suffix}": content for suffix, content in kinds.items()}
+    images = {name: base64.b64encode(kinds["png"]).decode() for name, kinds in drawn.items()}
+    files["report.html"] = page(run, made, images).encode()
     for name, content in files.items():
         to.write(f"report/{name}", content)
-    return said
+    return said(run, made)
 
 
-def draw(run: Run) -> tuple[dict[str, dict[str, bytes]], pd.DataFrame]:
-    """Name -> suffix -> file of every figure that the run has points for, and the correlations
-    of memory with lr x L2."""
-    points, correlations = regularization.table(run)
-    drawn = {"phase_diagram": phase_diagram.draw(*phase_diagram.table(run))}
-    if len(points):
-        drawn["memory_against_regularization"] = regularization.draw(points, correlations)
-    drawn["accuracy_by_scale"] = accuracy_by_scale.draw(*accuracy_by_scale.table(run))
-    return {name: style.encoded(figure) for name, figure in drawn.items()}, correlations
+def make(run: Run, chosen: list[Clock]) -> Made:
+    """The tables that the figures and the sentences come from."""
+    return {
+        "phase_diagram": phase_diagram.table(run),
+        "accuracy_by_scale": accuracy_by_scale.table(run),
+        "memory_against_regularization": regularization.table(run),
+        "forgetting_clocks": forgetting_clock.table(run, chosen),
+    }
 
 
-def page(run: Run, said: str, images: dict[str, str]) -> str:
+def said(run: Run, made: Made) -> str:
+    """The answer, in one sentence."""
+    return answer.sentence(run, made["memory_against_regularization"][1])
+
+
+def page(run: Run, made: Made, images: dict[str, str]) -> str:
     """report.html. Everything that a study or a row says is escaped by the template."""
     environment = Environment(
         loader=PackageLoader("analysis", "."),
@@ -74,13 +90,14 @@ def page(run: Run, said: str, images: dict[str, str]) -> str:
     versions = tables.versions(run.rows)
     return environment.get_template("report.html").render(
         study=run.study,
-        answer=said,
+        answer=said(run, made),
         caveat=answer.caveat(run),
         progress=answer.progress(run),
         others=run.others,
-        figures=[(name, CAPTIONS[name], image) for name, image in images.items()],
+        figures=[(name, FIGURES[name][0], image) for name, image in images.items()],
         axes=list(run.axes["field"]),
-        surface=not frontier.table(run).empty,
+        surface=not made["phase_diagram"][2].empty,
+        clocks=forgetting_clock.said(made["forgetting_clocks"][1]),
         undrawn=list(run.study.ranges)[2:],
         states=tables.states(run),
         errors=tables.errors(run.rows),

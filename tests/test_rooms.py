@@ -31,7 +31,7 @@ MAY = {
     "initmem/__init__.py": set(),
     "analysis": {
         STUDY, MEMORY, RECORDS, "analysis", "click", "jinja2", "matplotlib", "numpy", "pandas",
-        "pyarrow", "scipy",
+        "pyarrow", "scipy", "sklearn",
     },
 }  # fmt: skip
 

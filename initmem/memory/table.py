@@ -39,7 +39,8 @@ def cells(
     - arm, cell, draw, and the columns of the recipe that are the same for the whole cell
     - memory: the spread; highest_at, lowest_at: the values that attain it; mean: over the values;
       values, trained_values, untrained: of the memory axis; n: replicas used; seeds
-    - sigma, df: noise between replicas, pooled over the arm, and its degrees of freedom; error:
+    - sigma, df: noise between replicas, pooled over the arm (over all arms, where each is a single
+      cell), and its degrees of freedom; error:
       standard error of the spread; floor: the spread to expect of nothing; p; p_permuted: the
       same without assuming normal noise; low, high: simultaneous 95% interval; verdict;
       more_seeds (all: `estimate.Estimate`)
@@ -50,8 +51,10 @@ def cells(
     import pandas as pd
 
     lines: list[Line] = []
-    for arm, of_arm in rows.groupby("arm", sort=False):
-        groups = [group for _, group in of_arm.groupby("cell", sort=False)]
+    lone = (rows.groupby("arm")["cell"].nunique() == 1).all()
+    pools = [rows] if lone else [of_arm for _, of_arm in rows.groupby("arm", sort=False)]
+    for pooled in pools:
+        groups = [group for _, group in pooled.groupby(["arm", "cell"], sort=False)]
         replicas: list[list[Line]] = [_records(group) for group in groups]
         tables = [paired(cell, measure, states) for cell in replicas]
         step = _resolution(tables)
@@ -60,7 +63,7 @@ def cells(
         ):
             counts = group["state"].value_counts()
             line: Line = {
-                "arm": arm,
+                "arm": cell[0]["arm"],
                 "cell": cell[0]["cell"],
                 "draw": cell[0]["draw"],
                 **_numbers(estimate),

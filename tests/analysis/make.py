@@ -69,8 +69,8 @@ def row(study: Study, replica: plan.Replica) -> Row:
         {
             **head(study, replica),
             "state": "interpolated",
-            "steps": 1000,
-            "total_steps": 1000,
+            "steps": replica.recipe.total_steps,
+            "total_steps": replica.recipe.total_steps,
             "selected.test_accuracy": float(accuracy),
             "selected.validation_accuracy": float(accuracy + 0.5),
             "final.test_accuracy": float(accuracy - 0.25),

@@ -29,6 +29,16 @@ def test_a_line_a_cell_with_its_uncertainty() -> None:
     assert first["optim.lr"] == 0.1 and "init.scale" not in found
 
 
+def test_noise_is_pooled_over_an_arm_or_over_arms_of_one_cell() -> None:
+    frame = table(count=6)
+    whole = cells(frame)
+    alone = cells(frame.assign(arm=frame["cell"]))
+    same = whole.drop(columns="arm")
+    pd.testing.assert_frame_equal(alone.drop(columns="arm"), same)
+    halves = cells(frame.assign(arm=frame["cell"].isin(["c0", "c1", "c2"]).map(str)))
+    assert (halves["df"] != whole["df"]).all()
+
+
 def test_any_column_is_a_measure() -> None:
     frame = table()
     frame["steps_to_generalize"] = frame["init.scale"] * 100 + frame["seed"]

@@ -16,7 +16,7 @@ import click
 
 from initmem.forecast import many, outline, resolution, size
 from initmem.study.load import load
-from initmem.study.plan import asked_by, count
+from initmem.study.plan import arms, asked_by, count
 from initmem.study.spec import UserError, one_line
 
 SET = click.option(
@@ -167,10 +167,15 @@ def status(folder: str) -> None:
     if rows:
         values = len(study.axes[study.memory_axis])
         known = cells(frame(rows), threshold=study.threshold, axis_values=values)
+        named = {
+            arm.id: [f"{field} {v}" for field, v in arm.values.items()] for arm in arms(study)
+        }
         for _, line in known.sort_values("memory", ascending=False).iterrows():
-            point = ", ".join(f"{field} {line[field]:.3g}" for field in study.ranges)
-            ends = f"({line['low']:.1f} to {line['high']:.1f})"
-            click.echo(f"memory {line['memory']:5.1f} {ends:16} {line['verdict']:11}  {point}")
+            point = [f"{field} {line[field]:.3g}" for field in study.ranges]
+            ends = f"({line['low']:.1f} to {line['high']:.1f})" if line["low"] >= 0 else ""
+            memory = f"{line['memory']:.1f}" if line["memory"] >= 0 else "-"
+            place = ", ".join([*named[line["arm"]], *point])
+            click.echo(f"memory {memory:>5} {ends:16} {line['verdict']:11}  {place}")
 
 
 @main.command()

@@ -24,11 +24,11 @@ from initmem.study.spec import UserError
 
 Array = NDArray[np.float64]
 
-DEFAULT = ("lr^2/batch", "lr*l2", "lr*weight_decay", "lr", "1")
-"""Of every report; `1` counts steps."""
+DEFAULT = ("lr^2/batch", "lr*l2", "lr*weight_decay", "lr", "lr*l2/T", "lr/T")
+"""Of every report. The last two are no clocks: if they tell memory, time does not matter."""
 SHORT = {"lr": "lr", "l2": "L2", "batch": "b", "weight_decay": "decay"}
 RESAMPLES = 10_000
-_FACTOR = re.compile(r"([*/]?)([a-z][a-z0-9_.]*|1)(?:\^(\d+(?:\.\d+)?))?")
+_FACTOR = re.compile(r"([*/]?)([a-z][a-z0-9_.]*|1|T)(?:\^(\d+(?:\.\d+)?))?")
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,23 @@ class Clock:
 
     @property
     def label(self) -> str:
-        """`T lr² / b`"""
-        said = "T"
+        """`T lr² / b`; of T, what is left of the sum over T steps."""
+        powers = {"T": 1.0}
         for name, power in self.powers:
+            powers[name] = powers.get(name, 0.0) + power
+        said = ""
+        for name, power in powers.items():
             exponent = {1: "", 2: "²", 3: "³"}.get(abs(power), f"^{abs(power):g}")  # type: ignore[call-overload]  # a float finds its int
-            said += f"{' /' if power < 0 else ''} {SHORT.get(name, name)}{exponent}"
-        return said
+            said += (
+                f"{' /' if power < 0 else ''} {SHORT.get(name, name)}{exponent}" if power else ""
+            )
+        return said.strip()
 
     def of(self, recipe: Recipe, steps: int) -> float:
         """What `steps` updates of the recipe add up to; lr, l2 and weight_decay as they are at
         each step. Raises UserError where the recipe lacks a field."""
         fields = flatten(recipe)
-        fields |= {"optim.batch": recipe.batch}  # null is the whole training set
+        fields |= {"optim.batch": recipe.batch, "optim.T": steps}
         sum_T = np.ones(steps)
         for name, power in self.powers:
             value = fields.get(name if "." in name else f"optim.{name}")
@@ -76,7 +81,7 @@ def _rates(optim: Optim, total: int) -> Array:
 
 
 def parse(text: str) -> Clock:
-    """`lr^2/batch`: fields of the optimizer, or any by its dotted name, in products of powers.
+    """`lr^2/batch`: T, fields of the optimizer, or any by its dotted name, in products of powers.
 
     Raises UserError.
     """

@@ -64,7 +64,7 @@ def table(run: Run, of: list[Clock]) -> tuple[pd.DataFrame, pd.DataFrame]:
     labels = whole["arm"].map({name: _group(arm) for name, arm in arms.items()})
     for label, cells in whole.groupby(labels, sort=False):
         told = {clock.label: _values(run, cells, arms, clock) for clock in of}
-        told = {name: value_N for name, value_N in told.items() if len(set(value_N)) > 1}
+        told = _different(told)
         if len(cells) < FEWEST or not told:
             continue
         memory_N = cells["memory"].to_numpy(float)
@@ -83,6 +83,18 @@ def table(run: Run, of: list[Clock]) -> tuple[pd.DataFrame, pd.DataFrame]:
             for name, value_N in told.items()
         ]
     return pd.concat(points, ignore_index=True), pd.concat(errors, ignore_index=True)
+
+
+def _different(told: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Without clocks that do not vary, or are another one times a constant."""
+    kept: dict[str, np.ndarray] = {}
+    for name, value_N in told.items():
+        if np.ptp(value_N) > 1e-9 * value_N.max() and not any(
+            np.allclose(value_N * other_N.max(), other_N * value_N.max(), rtol=1e-9, atol=0)
+            for other_N in kept.values()
+        ):
+            kept[name] = value_N
+    return kept
 
 
 def _group(arm: plan.Arm) -> str:

@@ -28,6 +28,7 @@ def test_what_a_clock_adds_up() -> None:
     assert counted("lr*l2", l2=0.01) == pytest.approx(30 * 0.1 * 0.01)
     assert counted("lr*l2", 12, l2=0.01) == pytest.approx(12 * 0.1 * 0.01)
     assert counted("lr/model.width") == pytest.approx(30 * 0.1 / 16)
+    assert counted("lr/T", 12) == pytest.approx(0.1)
     assert counted("lr/batch", batch=None) == pytest.approx(30 * 0.1 / 60)
 
 
@@ -53,9 +54,11 @@ def test_a_clock_that_does_not_fit_the_recipe(text: str) -> None:
 
 
 def test_labels() -> None:
-    labels = [parse(text).label for text in (*clocks.DEFAULT, "lr^1.5 * l2 / model.width")]
-    assert labels == ["T lr² / b", "T lr L2", "T lr decay", "T lr", "T",
-                      "T lr^1.5 L2 / model.width"]  # fmt: skip
+    labels = [
+        parse(text).label for text in (*clocks.DEFAULT, "lr^1.5 * l2 / model.width", "1", "lr*T")
+    ]
+    assert labels == ["T lr² / b", "T lr L2", "T lr decay", "T lr", "lr L2", "lr",
+                      "T lr^1.5 L2 / model.width", "T", "T² lr"]  # fmt: skip
 
 
 def test_left_out_cells_of_a_falling_line_err_at_its_ends_alone() -> None:

@@ -105,7 +105,8 @@ def _two_axes(points: pd.DataFrame, axes: pd.DataFrame, surface: pd.DataFrame) -
                 there = pd.notna(line["memory"])
                 colour = colours(norms[column](line[column])) if there else None
                 text = f"{line[column]:.1f}" if there and len(cells) <= NUMBERED else ""
-                style.mark(panel, (line["x"], line["y"]), line, colour, text)
+                small = len(cells) > style.CROWDED
+                style.mark(panel, (line["x"], line["y"]), line, colour, text, small)
         row[0].set_ylabel(style.LONG.get(y["field"], y["field"]))
     for panel in grid[-1]:
         panel.set_xlabel(style.LONG.get(x["field"], x["field"]))

@@ -85,7 +85,8 @@ def _draw(points: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
             colour = style.SETTING(norm(line["lr"]) if norm else 0.7)
             x = line["lr_x_l2"] or zero
             panel.plot([x, x], [line["low"], line["high"]], color=style.PALE, lw=1, zorder=2)
-            style.mark(panel, (x, line["memory"]), line, colour)
+            small = len(of_panel) > style.CROWDED
+            style.mark(panel, (x, line["memory"]), line, colour, small=small)
         if label in found.index:
             said = f"rank correlation {interval(found.loc[label])}"
             said = said.replace(" (", "\n(") if len(panels) > 1 else said

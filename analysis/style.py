@@ -30,6 +30,8 @@ HATCHES = {"undertrained": "/", "diverged": "\\", "failed": ".", "missing": "-"}
 DENSITY = 6
 SHAPES = {"remembers": "o", "erased": "s", "undecided": "D"}
 """Of marks, by the verdict on the cell."""
+CROWDED = 100
+"""Cells a panel above which marks are small."""
 
 SHORT = {"optim.lr": "lr", "optim.l2": "L2", "optim.weight_decay": "weight decay"}
 LONG = {"optim.lr": "learning rate", "optim.l2": "L2 penalty", "init.scale": "init scale"}
@@ -142,17 +144,24 @@ def encoded(drawn: Figure) -> dict[str, bytes]:
     return files
 
 
-def mark(axes: Axes, at: tuple[float, float], line: Any, colour: Any, text: str = "") -> None:
+def mark(
+    axes: Axes,
+    at: tuple[float, float],
+    line: Any,
+    colour: Any,
+    text: str = "",
+    small: bool = False,
+) -> None:
     """One cell: a mark in its colour with its number inside, its shape the verdict; an open disc
     if it has none. A hatched rim (the whole disc, if open) says that replicas of it are lost.
     `line` has a verdict and a count for each of HATCHES. Its size is in points: 20, or 11 without
-    a number."""
+    a number, or 6 if small, too small for hatches."""
     shape = SHAPES.get(line["verdict"], "o")
-    size = (20 if text else 11) * {"s": 0.9, "D": 0.85}.get(shape, 1.0)
+    size = (20 if text else 6 if small else 11) * {"s": 0.9, "D": 0.85}.get(shape, 1.0)
     lost = "".join(hatch * DENSITY for state, hatch in HATCHES.items() if line[state])
     place: dict[str, Any] = {"zorder": 3, "clip_on": False, "linewidths": 0.7, "edgecolors": INK}
-    if lost or colour is None:
-        outer = max(size + 9, 18) if colour is not None else 15
+    if (lost and not small) or colour is None:
+        outer = size if small else max(size + 9, 18) if colour is not None else 15
         axes.scatter(*at, s=outer**2, marker=shape, facecolors="white", hatch=lost or None,
                      **place)  # fmt: skip
     if colour is not None:

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.stats import norm
+from scipy.stats import norm, qmc
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
@@ -22,6 +23,11 @@ LENGTH, LENGTH_SPREAD = 0.5, 0.6
 AMPLITUDE, AMPLITUDE_SPREAD = 3.0, 0.7
 """Lognormal priors of the process, in units of the range and of the scaled memory: without them
 ten cells with noise are as soon taken for a plane, or for noise alone."""
+
+UNSURE = (0.025, 0.975)
+"""The frontier's 95% band: where the probability of memory above the threshold lies between."""
+PLACES = 2**10
+"""Evenly spread, at which the width of the band is measured."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,15 @@ class Surface:
         mean_N, sd_N = self.believed(place_ND)
         return np.asarray(norm.cdf(mean_N / sd_N))
 
+    def band(self) -> float:
+        """Width of the frontier's band: the share of the places where a cell would sooner train
+        than not at which it is unsure on which side of the threshold memory lies; nan where there
+        is no such place."""
+        sobol = qmc.Sobol(self.process.n_features_in_, scramble=False)
+        place_ND = sobol.random(PLACES) + 0.5 / PLACES
+        remembers_N = self.remembers(place_ND[self.trains(place_ND) >= 0.5])
+        return float(unsure(remembers_N).mean()) if len(remembers_N) else np.nan
+
     def memory(self, scaled: Array) -> Array:
         """Points of memory, from the scale of the process."""
         return self.threshold * (1 + np.sinh(scaled))
@@ -77,6 +92,11 @@ class Surface:
             self.trained,
             self.threshold,
         )
+
+
+def unsure(remembers_N: Array) -> NDArray[np.bool_]:
+    """Whether places lie in the band [N], by the probability of memory above the threshold."""
+    return (UNSURE[0] <= remembers_N) & (remembers_N <= UNSURE[1])
 
 
 def surface(measured: Measured, threshold: float) -> Surface | None:

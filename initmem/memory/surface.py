@@ -7,6 +7,7 @@ threshold runs the frontier.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import norm, qmc
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
@@ -125,7 +127,9 @@ def _process(place_ND: Array, y_N: Array, variance_N: Array) -> GaussianProcessR
     )
     far = ConstantKernel(4.0, "fixed")  # the mean is unknown, by about 2
     process = GaussianProcessRegressor(kernel + far, alpha=variance_N, optimizer=_most_probable)
-    return process.fit(place_ND, y_N)
+    with warnings.catch_warnings():  # cells that are all alike end at a bound, as they may
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return process.fit(place_ND, y_N)
 
 
 def _condition(

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from ray.tune.search import Searcher
 
 import initmem
 from analysis import answer, frontier, report, tables
 from initmem.cli import main
 from initmem.records.store import Store
+from initmem.search.agenda import Agenda
 from initmem.study.plan import arms
 from initmem.study.spec import Study
+from initmem.tune.searcher import AgendaSearcher
 from tests.analysis import make
 from tests.tiny import study
 
@@ -93,6 +96,13 @@ def test_what_a_reader_lacks_the_next_run_writes_anew(
     summary = initmem.run(of, run, local=True)
     assert (summary.done, summary.planned, summary.trained) == (4 * draws, 4 * draws, 0)
     assert status(run)[0].startswith(f"tiny: {4 * draws} of {4 * draws} replicas")
+
+
+def test_tune_is_told_that_nothing_comes(ended: tuple[Path, int], tmp_path: Path) -> None:
+    of, store = early(tmp_path), Store(ended[0])
+    drawn = {(r["arm"], r["draw"]): {f: r[f] for f in of.ranges} for r in store.rows()}
+    searcher = AgendaSearcher(Agenda(of, store.cell, drawn), store.address, tmp_path)
+    assert searcher.suggest("t1") == Searcher.FINISHED
 
 
 def test_what_ended_one_search_does_not_end_another(tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ def draw(panel: Axes, of_panel: pd.DataFrame) -> None:
     cells, trainings = (int(of_panel[name].iloc[0]) for name in ("cells", "trainings"))
     said = f"frontier ({threshold:g} points), 95% band: {cells} cells, {trainings} networks"
     if ended := of_panel["ended"].iloc[0]:
-        said += f"\nthe search ended early: {ended}"
+        band = of_panel["band"].iloc[0]
+        said += f"\nsearch ended early: {ended} (here {band:.0%})"
     at: Any = {"xytext": (0, 4), "textcoords": "offset points", "ha": "right"}
     panel.annotate(said, (1, 1), xycoords="axes fraction", fontsize=7, color=style.PALE, **at)

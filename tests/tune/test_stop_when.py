@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from ray.tune.search import Searcher
 
 import initmem
-from analysis import answer, frontier, report, tables
+from analysis import answer, phase_diagram, report, tables
 from initmem.cli import main
 from initmem.records.store import Store
 from initmem.search.agenda import Agenda
@@ -79,8 +79,13 @@ def test_status_and_analysis_count_it_as_complete(ended: tuple[Path, int]) -> No
     page = report.page(read, "", {})
     assert ">search ends early when</td>" in page
     assert f"band &lt; 0.5 (after {draws} draws)" in page
-    surface = frontier.table(read)
-    assert set(surface["ended"]) == {"band < 0.5"} and 0 < surface["band"].iloc[0] < 0.6
+    points, axes, surface = phase_diagram.table(read)
+    assert set(surface["ended"]) == {"band < 0.5"}
+    (band,) = surface["band"].unique()
+    assert 0 < band < 0.6
+    said = [text.get_text() for text in phase_diagram.draw(points, axes, surface).axes[0].texts]
+    line = f"search ended early: band < 0.5 (here {band:.0%})"
+    assert line in "\n".join(said).splitlines()
 
 
 def test_what_a_reader_lacks_the_next_run_writes_anew(

@@ -1,6 +1,6 @@
 """Is the 95% band of the frontier honest?
 
-    python -m benchmarks.band                      15 minutes on one core
+    python -m benchmarks.band                      20 minutes on one core
 
 The analytic surfaces of `benchmarks.frontier` are searched as `search: {sampler: frontier}` does,
 and each band is held against the truth. Over the repetitions, in percent, mean and standard error:

@@ -66,8 +66,8 @@ def narrow(study: Study, known: list[tuple[Point, Told | None]]) -> bool:
     """Whether the frontier's band, as the ended draws have it, is as narrow as `stop_when` asks.
 
     Never with fewer trained cells than twice the quasi-random start: three cells of 20 points are
-    enough for the process to be certain of everything, and after the start alone it is often
-    certain and wrong on up to a sixth of the ranges.
+    enough for the process to be certain of everything, and after little more than the start it
+    can be wrong on a sixth of the ranges with a band below a tenth.
     """
     assert study.search.band is not None
     if sum(told is not None for _, told in known) < 2 * start(study):

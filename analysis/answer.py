@@ -7,6 +7,7 @@ import pandas as pd
 from analysis import regularization, style
 from analysis.tables import Run
 from initmem.memory import STATES
+from initmem.study import plan
 
 FEW = 3
 """Correlations that are named one by one."""
@@ -112,5 +113,18 @@ def progress(run: Run) -> str:
     """How much of the study is there."""
     there = len(run.rows)
     if there == run.planned:
-        return f"All {run.planned} planned replicas are there."
-    return f"{there} of {run.planned} planned replicas are there; the numbers are of those."
+        return f"All {run.planned} planned replicas are there.{_early(run)}"
+    said = f"{there} of {run.planned} planned replicas are there; the numbers are of those."
+    return said + _early(run)
+
+
+def _early(run: Run) -> str:
+    if not run.ended:
+        return ""
+    fewest, most = min(run.ended.values()), max(run.ended.values())
+    after = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    part = f" in {len(run.ended)} of {len(run.arms)} arms" if len(run.arms) > 1 else ""
+    return (
+        f" The search ended early{part}, after {after} of at most {plan.draws(run.study)} draws: "
+        f"the band of the frontier was narrow enough ({run.study.search.stop_when})."
+    )

@@ -10,23 +10,24 @@ from matplotlib.axes import Axes
 
 from analysis import style
 from analysis.tables import Run
-from initmem.memory.surface import Measured, surface
+from initmem.memory.surface import UNSURE, Measured, surface
 from initmem.study.unit import from_unit, to_unit
 
 FEWEST = 8
 """Cells with a memory and its error, below which no surface is laid."""
 STEPS = 60
 """Of the grid that the surface is drawn on, along each range."""
-UNSURE = (0.025, 0.975)
-"""The band: where the probability that memory is above the threshold lies between."""
-COLUMNS = ["panel", "x", "y", "memory", "remembers", "threshold", "cells", "trainings"]
+COLUMNS = [
+    "panel", "x", "y", "memory", "remembers", "threshold", "cells", "trainings", "band", "ended",
+]  # fmt: skip
 
 
 def table(run: Run) -> pd.DataFrame:
     """The surface on a grid, for each panel of a study with two ranges. Columns: panel (label), x
     and y (values of the ranges), memory (believed, in points), remembers (probability that it is
-    above the threshold; nan where a cell would hardly train), threshold, and the cells and
-    trainings that it rests on."""
+    above the threshold; nan where a cell would hardly train), threshold, the cells and trainings
+    that it rests on, band (its width, see `Surface.band`), and ended (what ended the search before
+    all its draws, or empty)."""
     ranges = run.study.ranges
     lines = []
     grid = np.linspace(0, 1, STEPS)
@@ -56,6 +57,8 @@ def table(run: Run) -> pd.DataFrame:
                 threshold=run.study.threshold,
                 cells=len(cells),
                 trainings=int(cells["n"].sum()),
+                band=found.band(),
+                ended=run.study.search.stop_when if arm in run.ended else "",
             )
         )
     return pd.concat(lines)[COLUMNS] if lines else pd.DataFrame(columns=COLUMNS)
@@ -81,6 +84,9 @@ def draw(panel: Axes, of_panel: pd.DataFrame) -> None:
     panel.contour(x, y, remembers, levels=[0.5], colors=style.INK, linewidths=1.4, **under)
     cells, trainings = (int(of_panel[name].iloc[0]) for name in ("cells", "trainings"))
     said = f"frontier ({threshold:g} points), 95% band: {cells} cells, {trainings} networks"
+    if ended := of_panel["ended"].iloc[0]:
+        band = of_panel["band"].iloc[0]
+        said += f"\nsearch ended early: {ended} (here {band:.0%})"
     at: Any = {"xytext": (0, 4), "textcoords": "offset points", "ha": "right"}
     panel.annotate(said, (1, 1), xycoords="axes fraction", fontsize=7, color=style.PALE, **at)
     title = panel.get_title(loc="left")

@@ -141,10 +141,13 @@ def _settings(run: Run) -> dict[str, str]:
     }
     axes = {f: ", ".join(style.number(v) for v in values) for f, values in study.axes.items()}
     search = study.search
+    most = "" if search.stop_when is None else "at most "
     searched = {
-        "search": f"{search.sampler}, {search.draws} draws an arm, lag {search.lag}, "
+        "search": f"{search.sampler}, {most}{search.draws} draws an arm, lag {search.lag}, "
         f"objective {search.objective}, seed {search.seed}"
     }
+    if search.stop_when is not None:
+        searched["search ends early when"] = f"{search.stop_when}{_ended(run)}"
     return {
         "memory axis": study.memory_axis,
         "seeds": ", ".join(str(seed) for seed in range(study.seeds)),
@@ -153,6 +156,13 @@ def _settings(run: Run) -> dict[str, str]:
         **(searched if search.draws else {}),
         **{field: style.number(value) for field, value in study.recipe.items()},
     }
+
+
+def _ended(run: Run) -> str:
+    """After how many draws the searches of the arms did end early."""
+    each = [f"{arm} after {run.ended[id_]} draws".strip() for id_, arm in run.arms.items()
+            if id_ in run.ended]  # fmt: skip
+    return f" ({'; '.join(each) or 'it did not'})"
 
 
 def _parquet(table: pd.DataFrame) -> bytes:

@@ -32,7 +32,9 @@ class Run:
     cells: pd.DataFrame
     """A line a cell: `cells`. Both are in the order of the study's arms, then by draw."""
     planned: int
-    """Replicas that the study asks for."""
+    """Replicas that the study asks for, without those that an early end of its search spares."""
+    ended: dict[str, int]
+    """Draws of the arms whose search ended early, by id."""
     others: int
     """Rows in the folder that the study does not ask for, left out of `rows`."""
 
@@ -74,7 +76,8 @@ def read(folder: str | Path) -> Run:
     """Raises UserError where there is no run, no row, or no test accuracy in any row."""
     store = Store(folder)
     study = store.open()
-    rows = frame(store.rows(plan.asked_by(study)))
+    ended = store.ended(study)
+    rows = frame(store.rows(plan.asked_by(study, ended)))
     others = len(store.rows()) - len(rows)
     if rows.empty:
         left = f", its {others} rows are of another study" if others else ""
@@ -84,7 +87,8 @@ def read(folder: str | Path) -> Run:
         raise UserError(f"{folder}: report: no row has a test accuracy to draw ({states})")
     order = {arm.id: arm.index for arm in plan.arms(study)}
     rows = rows.sort_values("arm", key=lambda c: c.map(order), kind="stable", ignore_index=True)
-    return Run(study, rows, cells(rows, study), plan.count(study), others)
+    planned = plan.count(study, ended)
+    return Run(study, rows, cells(rows, study), planned, ended, others)
 
 
 def cells(rows: pd.DataFrame, study: Study) -> pd.DataFrame:
@@ -103,11 +107,12 @@ def states(run: Run) -> pd.DataFrame:
     each state, there (rows), planned, and excluded: rows that are in no cell's memory, by their
     state or because their cell has no memory."""
     lines = []
+    draws, each = plan.draws(run.study), len(run.study.axes[run.study.memory_axis])
     for arm, label in run.arms.items():
         of_arm = run.cells[run.cells["arm"] == arm]
         counts = of_arm[list(STATES)].sum()
         used = of_arm.loc[of_arm["memory"].notna(), "n"].sum()
-        planned = run.planned // len(run.arms)
+        planned = run.ended.get(arm, draws) * each * run.study.seeds
         lines.append({"arm": label, **counts, "there": counts.sum(), "planned": planned})
         lines[-1]["excluded"] = counts.sum() - used
     table = pd.DataFrame(lines).astype({name: "int64" for name in lines[0] if name != "arm"})

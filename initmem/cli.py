@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from initmem.forecast import many, outline, resolution, size
+from initmem.forecast import early, many, outline, resolution, size
 from initmem.study.load import load
 from initmem.study.plan import arms, asked_by, count
 from initmem.study.spec import UserError, one_line
@@ -130,6 +130,8 @@ def run(
     else:
         told = f"{summary.trained} trained in {summary.seconds:.0f} s"
         click.echo(f"{checked.name}: {summary.done} of {summary.planned} replicas, {told}")
+    if summary.ended:
+        click.echo(early(checked, summary.ended))
     if summary.repeated_steps:
         click.echo(f"{summary.repeated_steps} steps were trained twice after kills")
     click.echo(states or "no rows")
@@ -155,12 +157,14 @@ def status(folder: str) -> None:
 
     store = Store(folder)
     study = store.open()
-    rows = store.rows(asked_by(study))
+    ended = store.ended(study)
+    rows = store.rows(asked_by(study, ended))
     others = len(store.rows()) - len(rows)
     owner = owner_of(store.files)
-    click.echo(
-        f"{study.name}: {len(rows)} of {count(study)} replicas, {counted(rows) or 'no rows'}"
-    )
+    done = f"{len(rows)} of {count(study, ended)} replicas"
+    click.echo(f"{study.name}: {done}, {counted(rows) or 'no rows'}")
+    if ended:
+        click.echo(early(study, ended))
     if others:
         click.echo(f"{many(others, 'more row')} in the folder, of no replica of this study")
     click.echo("not running" if owner is None else f"running: {described(owner)}")

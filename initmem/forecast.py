@@ -20,6 +20,8 @@ def outline(study: Study) -> str:
     for field, r in study.ranges.items():
         how = f"{r.points} points" if r.points else "searched"
         lines.append(f"range {field}: {r.low:g} to {r.high:g}{', log' if r.log else ''}, {how}")
+    if study.search.stop_when is not None:
+        lines.append(f"search: an arm's ends early when {study.search.stop_when}")
     return "\n".join([*lines, _cost(study)])
 
 
@@ -28,9 +30,25 @@ def size(study: Study) -> str:
     sample = _sample(study, arms(study)[0])
     trials = cells * len(blocks(study, sample))
     return (
-        f"{many(len(arms(study)), 'arm')}, {many(cells, 'cell')}, "
+        f"{many(len(arms(study)), 'arm')}, {_at_most(study)}{many(cells, 'cell')}, "
         f"{many(count(study), 'replica')}, {many(trials, 'block')}"
     )
+
+
+def _at_most(study: Study) -> str:
+    return "" if study.search.stop_when is None else "at most "
+
+
+def early(study: Study, ended: dict[str, int]) -> str:
+    """Where the search ended early, and why. ended: draws by arm, at least one."""
+    several = len(arms(study)) > 1
+    each = ", ".join(
+        f"arm {arm.index} after {ended[arm.id]}" if several else f"after {ended[arm.id]}"
+        for arm in arms(study)
+        if arm.id in ended
+    )
+    why = study.search.stop_when
+    return f"search ended early ({why}): {each} of at most {draws(study)} draws"
 
 
 def _cost(study: Study) -> str:
@@ -41,7 +59,7 @@ def _cost(study: Study) -> str:
     checkpoint = max(checkpoint_bytes(recipe) for recipe in recipes)
     size = max(parameters(recipe) for recipe in recipes)
     return (
-        f"{steps:,} steps in all, networks of up to {size:,} parameters\n"
+        f"{_at_most(study)}{steps:,} steps in all, networks of up to {size:,} parameters\n"
         f"disk, about: {_bytes(2 * checkpoint)} of checkpoints for each replica in training, "
         f"{_bytes(table)} for the records"
     )

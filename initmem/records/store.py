@@ -2,6 +2,7 @@
 
     study.sealed                   the study, resolved
     records/<replica>.sealed       one a replica: its row
+    ended.sealed                   arms whose search ended early; made from the records
     checkpoints/<replica>/         of replicas in training
     rows.parquet, rows.csv         the table, made from the records
     tensorboard/                   Ray Tune's own files
@@ -28,11 +29,21 @@ from initmem.records.rows import Row, from_text, table, to_text
 from initmem.study import load
 from initmem.study.address import below
 from initmem.study.plan import Cell, Replica
-from initmem.study.recipe import flatten
+from initmem.study.recipe import digest, flatten
+from initmem.study.section import Count, Section
 from initmem.study.spec import Study, StudyError, UserError, cut
 
 STUDY = "study.sealed"
+ENDED = "ended.sealed"
 RECORDS = "records"
+
+
+class _Ended(Section):
+    """What the driver found of the arms' searches, for who cannot search."""
+
+    of: str
+    """What it was found under: see `_searched`."""
+    draws: dict[str, Count]
 
 
 class Damaged(UserError):
@@ -83,6 +94,27 @@ class Store:
         self._set_aside(STUDY)
         content = study.model_dump_json(indent=1, exclude_defaults=True)
         self.files.write(STUDY, seal(content.encode()))
+
+    def ended(self, study: Study) -> dict[str, int]:
+        """Draws of the arms whose search ended early, by id, as the last run of this very search
+        found them. Without that file, which `initmem run` makes from the records, or with a
+        damaged one, none."""
+        sealed = self.files.read(ENDED) if study.search.stop_when is not None else None
+        if sealed is None:
+            return {}
+        try:
+            found = _Ended.model_validate_json(unseal(sealed) or b"")
+        except ValueError:
+            self._name(ENDED, f"{self._at(ENDED)}: run: damaged; `initmem run` writes it anew")
+            return {}
+        return found.draws if found.of == _searched(study) else {}
+
+    def keep_ended(self, study: Study, ended: dict[str, int]) -> None:
+        """Keep what `ended` is to return."""
+        if ended != self.ended(study):
+            self._set_aside(ENDED)
+            found = _Ended(of=_searched(study), draws=ended)
+            self.files.write(ENDED, seal(found.model_dump_json().encode()))
 
     def put(self, row: Row) -> None:
         """Keep a replica's row: from here on it is done."""
@@ -212,6 +244,12 @@ def _row_in(sealed: bytes, replica: str) -> Row:
     except ValueError as error:
         raise ValueError(f"not of this replica, or of another version: {error}") from None
     return row
+
+
+def _searched(study: Study) -> str:
+    """A hash of all that decides where a search ends, beside the rows."""
+    elsewhere = {"name", "question", "resources", "storage"}
+    return digest(study.model_dump(mode="json", exclude=elsewhere))
 
 
 def _place(row: Row) -> tuple[Any, ...]:

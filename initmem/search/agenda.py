@@ -1,6 +1,8 @@
 """What is to be trained next: hands out blocks, and learns what came of them.
 
-Draw k of an arm is issued when the draws 0 .. k-lag-1 are complete, and knows exactly those.
+Draw k of an arm is issued when the draws 0 .. k-lag-1 are complete, and knows exactly those. They
+alone decide, too, whether the arm's search ends before draw k: so where it ends does not depend on
+who finished first.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from initmem.search.frontier import narrow
 from initmem.search.suggest import Values, objectives, suggest
 from initmem.study.plan import Arm, Block, Cell, Point, arms, blocks, cell, draws
 from initmem.study.spec import Study
@@ -29,6 +32,10 @@ class _Progress:
         """How many draws from the first on are complete."""
         return next(k for k in range(len(self.told) + 1) if k not in self.told)
 
+    def known(self, count: int) -> list[tuple[Point, Values | None]]:
+        """What is told of the first draws."""
+        return [(self.points[k], self.told[k]) for k in range(count)]
+
 
 class Agenda:
     """The blocks of a study in order. Not thread-safe.
@@ -47,6 +54,10 @@ class Agenda:
         self.arms = [_Progress(arm) for arm in arms(study)]
         self.total = draws(study)
         self.waiting: deque[Block] = deque()
+        self.ended: dict[str, int] = {}
+        """Draws of the arms whose search ended early, by id."""
+        self.on_end: Callable[[dict[str, int]], None] = lambda ended: None
+        """Called with `ended` when it grows."""
         self.live: dict[str, set[int]] = {}
         self.incomplete: list[Cell] = []
         self.last_cell: Rows = []
@@ -60,7 +71,7 @@ class Agenda:
     @property
     def exhausted(self) -> bool:
         """Whether every block was handed out."""
-        return not self.waiting and all(len(p.points) == self.total for p in self.arms)
+        return not self.waiting and all(len(p.points) == self._last(p) for p in self.arms)
 
     def finished(self, block: Block) -> None:
         """A block ended, with or without its rows."""
@@ -70,23 +81,31 @@ class Agenda:
             del self.live[block.cell.id]
             self._close(block.cell)
 
+    def _last(self, progress: _Progress) -> int:
+        """How many draws an arm gets."""
+        return self.ended.get(progress.arm.id, self.total)
+
     def _issue(self) -> bool:
-        """Draw the next point that may be drawn: of the arm with the fewest draws. Says whether
-        there was one."""
+        """Draw the next point that may be drawn, of the arm with the fewest draws, or end its
+        search. Says whether there was one."""
         lag = self.study.search.lag
         ready = [
             p for p in self.arms
-            if len(p.points) < self.total and len(p.points) <= p.complete() + lag
+            if len(p.points) < self._last(p) and len(p.points) <= p.complete() + lag
         ]  # fmt: skip
         if not ready:
             return False
         progress = min(ready, key=lambda p: len(p.points))
         draw = len(progress.points)
         known = max(0, draw - lag)
+        if self.study.search.band is not None and narrow(self.study, progress.known(known)):
+            self.ended[progress.arm.id] = draw
+            self.on_end(self.ended)
+            return True
         point = self.drawn.get((progress.arm.id, draw))
         if point is None:
-            told = [(progress.points[k], progress.told[k]) for k in range(known)]
-            point = suggest(self.study, progress.arm, told, progress.points[known:])
+            told, open_points = progress.known(known), progress.points[known:]
+            point = suggest(self.study, progress.arm, told, open_points)
         progress.points.append(point)
         issued = cell(self.study, progress.arm, draw, point)
         if self.rows_of(issued) is not None:

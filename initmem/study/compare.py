@@ -10,7 +10,8 @@ from initmem.study.spec import Study
 def conflicts(old: Study, new: Study) -> list[str]:
     """Changes that contradict finished rows, as `field: old -> new`.
 
-    More draws, seeds, axis values and workers, another question and another placement only add.
+    More draws, seeds, axis values and workers, another end of the search, another question and
+    another placement only add.
     """
     before, after = _meaning(old), _meaning(new)
     return [
@@ -25,7 +26,7 @@ def _meaning(study: Study) -> dict[str, Any]:
     fields: dict[str, Any] = {"memory_axis": study.memory_axis}
     for group in ("recipe", "axes", "ranges"):
         fields |= {f"{group}.{name}": value for name, value in getattr(study, group).items()}
-    search = study.search.model_dump(exclude={"draws"})
+    search = study.search.model_dump(exclude={"draws", "stop_when"})
     fields |= {f"search.{name}": value for name, value in search.items()}
     resources = study.resources  # threads, device and kernels change the bits of a row
     fields["resources.cpus"] = resources.cpus

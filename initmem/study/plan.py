@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from initmem.study.recipe import (
@@ -21,6 +22,7 @@ from initmem.study.spec import Range, Study
 
 Point = dict[str, float]
 """A draw's value for each range."""
+NONE_ENDED: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -129,18 +131,22 @@ def draws(study: Study) -> int:
     return study.search.draws or math.prod(r.points or 1 for r in study.ranges.values())
 
 
-def count(study: Study) -> int:
-    """Replicas of a study."""
-    return len(arms(study)) * draws(study) * len(study.axes[study.memory_axis]) * study.seeds
+def count(study: Study, ended: Mapping[str, int] = NONE_ENDED) -> int:
+    """Replicas of a study. ended: draws of the arms whose search ended early, by id."""
+    cells = sum(ended.get(arm.id, draws(study)) for arm in arms(study))
+    return cells * len(study.axes[study.memory_axis]) * study.seeds
 
 
-def asked_by(study: Study) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether a row is of a replica that the study asks for."""
+def asked_by(
+    study: Study, ended: Mapping[str, int] = NONE_ENDED
+) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether a row is of a replica that the study asks for. ended: see `count`; looked at anew
+    for each row."""
     known, axis = {arm.id for arm in arms(study)}, study.memory_axis
     last, values = draws(study), study.axes[axis]
     return lambda row: (
         row["arm"] in known
-        and row["draw"] < last
+        and row["draw"] < ended.get(row["arm"], last)
         and row["seed"] < study.seeds
         and row["memory_axis"] == axis
         and row[axis] in values

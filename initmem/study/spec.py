@@ -83,6 +83,31 @@ class Search(Section):
     """Minimize the spread, maximize the mean, or both as two objectives: of the validation
     accuracy, for the test set is for the map."""
     seed: Seed = 0
+    stop_when: str | None = None
+    """`band < 0.1` ends an arm's search, of sampler frontier, before all its draws: when the 95%
+    band of the frontier covers less than that share of the ranges."""
+
+    @property
+    def band(self) -> float | None:
+        """The share that `stop_when` names."""
+        return None if self.stop_when is None else _share(self.stop_when)
+
+    @model_validator(mode="after")
+    def _stoppable(self) -> Search:
+        if self.stop_when is not None:
+            if _share(self.stop_when) is None:
+                text = f"must be `band < NUMBER`, 0 < NUMBER < 1, got {cut(self.stop_when, 60)!r}"
+                raise invalid("stop_when", text)
+            if self.sampler != "frontier":
+                raise invalid("stop_when", f"sampler {self.sampler} has no band, frontier has")
+        return self
+
+
+def _share(stop_when: str) -> float | None:
+    """The number in `band < NUMBER`, or None where that is not what the text is."""
+    found = re.fullmatch(r"\s*band\s*<\s*(\d*\.?\d+(?:[eE][-+]?\d+)?)\s*", stop_when, re.ASCII)
+    share = float(found[1]) if found else 0.0
+    return share if 0 < share < 1 else None
 
 
 class Resources(Section):
@@ -153,6 +178,8 @@ class Study(Section):
             raise invalid("ranges", "give `points` to every range or to none")
         if all(gridded) and self.search.draws is not None:
             raise invalid("search.draws", "there is nothing to draw, remove it")
+        if all(gridded) and self.search.stop_when is not None:
+            raise invalid("search.stop_when", "there is nothing to search, remove it")
         if self.search.sampler == "frontier":
             if self.seeds == 1:
                 raise invalid("seeds", "sampler frontier needs 2 or more, to know a cell's noise")

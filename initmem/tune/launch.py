@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +32,13 @@ class Summary:
     address: str
     """Of the run: a folder, or a place in a bucket."""
     planned: int
+    """Replicas that the study asks for, without those that an early end of its search spares."""
     done: int
     trained: int
     """Replicas trained by this run, not before it."""
     states: dict[str, int]
+    ended: dict[str, int]
+    """Draws of the arms whose search ended early, by id."""
     repeated_steps: int
     """Steps trained twice because a worker was lost after its last checkpoint, over all runs."""
     seconds: float
@@ -59,25 +64,27 @@ def run(
     clock = time.monotonic()
     store = Store(address or study.address)
     data = Path(data).absolute()
-    planned = count(study)
     known = store.known()
     _refuse_conflicts(known, study, store)
-    asked = asked_by(study)
     if retry_failed:
+        asked = asked_by(study, store.ended(study))
         _forget([row["replica"] for row in store.rows(asked) if row["state"] == "failed"], store)
     agenda = Agenda(study, store.cell, _drawn(study, store))
-    before = len(store.rows(asked))
+    before = {row["replica"] for row in store.rows()}
     first = agenda.next()
-    if first is None and known is None:
+    if first is None and (known is None or agenda.ended != store.ended(study)):
         with owning(store.files):
             store.create(study)
+            store.keep_ended(study, agenda.ended)
     if first is not None:
         device = device_of(study)
         for section in _data_sections(study):
             check(section, data)
         with owning(store.files):
             store.create(study)
-            watch = Watch(store, study.name, planned, asked)
+            store.keep_ended(study, agenda.ended)
+            agenda.on_end = partial(_keep_ended, store, study)
+            watch = Watch(store, agenda)
             agenda.waiting.appendleft(first)
             if local:
                 with stoppable():
@@ -86,15 +93,17 @@ def run(
                 from initmem.tune.cluster import run_on_ray
 
                 run_on_ray(study, agenda, store, data, watch, workers, device.type)
-            watch.end(agenda.last_cell)
-    rows = store.rows(asked)
+            store.keep_ended(study, agenda.ended)
+            watch.end()
+    rows = store.rows(asked_by(study, agenda.ended))
     states = Counter(row["state"] for row in rows)
     return Summary(
         address=store.address,
-        planned=planned,
+        planned=count(study, agenda.ended),
         done=len(rows),
-        trained=len(rows) - before,
+        trained=sum(row["replica"] not in before for row in rows),
         states={state: states[state] for state in STATES if states[state]},
+        ended=agenda.ended,
         repeated_steps=sum(row["run.repeated_steps"] or 0 for row in rows),
         seconds=time.monotonic() - clock,
     )
@@ -104,13 +113,19 @@ def _run_local(study: Study, agenda: Agenda, store: Store, data: Path, watch: Wa
     try:
         while (block := agenda.next()) is not None:
             for _ in train_block(study, block, store, data):
-                watch.tick(agenda.last_cell)
+                watch.tick()
             agenda.finished(block)
     except torch.AcceleratorError as error:
         raise UserError(
             f"{study.name}: this process has lost its GPU ({first_line(error)}); "
             f"the same command, in a new process, goes on"
         ) from error
+
+
+def _keep_ended(store: Store, study: Study, ended: dict[str, int]) -> None:
+    """In the middle of a run it is for `initmem status` alone: a full disk is said by the rows."""
+    with suppress(UserError):
+        store.keep_ended(study, ended)
 
 
 def _forget(replicas: list[str], store: Store) -> None:

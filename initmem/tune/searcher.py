@@ -98,7 +98,7 @@ class Lookout(tune.Callback):
             self.watch.say(f"{replica.id}: {times}, given to another: {why}")
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        self.watch.tick(self.searcher.agenda.last_cell)
+        self.watch.tick()
 
 
 def _times(number: int) -> str:

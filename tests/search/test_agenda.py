@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 from initmem.search.agenda import Agenda, Rows
-from initmem.study.plan import Block, Cell, count
+from initmem.study.plan import Block, Cell, Replica, count
 from initmem.study.spec import Study
 from tests.search.test_suggest import ARMS
 from tests.tiny import study
+
+Accuracy = Callable[[Replica], float]
+
+
+def falling(replica: Replica) -> float:
+    return 90 - replica.recipe.optim.lr * replica.recipe.init.scale
 
 
 class World:
     """Trains in no time: a cell's accuracy is a function of its point."""
 
-    def __init__(self, of: Study) -> None:
-        self.study = of
+    def __init__(self, of: Study, accuracy: Accuracy = falling) -> None:
+        self.study, self.accuracy = of, accuracy
         self.done: dict[str, dict[str, object]] = {}
 
     def rows_of(self, cell: Cell) -> Rows | None:
@@ -25,17 +32,23 @@ class World:
 
     def train(self, block: Block) -> None:
         for replica in block.replicas:
-            lr = replica.recipe.optim.lr
             self.done[replica.id] = {
                 "memory_axis": "init.scale", "init.scale": replica.recipe.init.scale,
                 "state": "interpolated", "seed": replica.seed,
-                "selected.validation_accuracy": 90 - lr * replica.recipe.init.scale,
+                "selected.validation_accuracy": self.accuracy(replica),
             }  # fmt: skip
 
 
 def simulate(of: Study, workers: int, seed: int, drawn: dict | None = None) -> tuple[dict, list]:
     """Blocks finish in random order; returns the points by arm and draw, and the blocks."""
-    world, dice = World(of), random.Random(seed)
+    handed, _ = played(World(of), workers, seed, drawn)
+    return {(b.cell.arm.id, b.cell.draw): b.cell.point for b in handed}, handed
+
+
+def played(
+    world: World, workers: int, seed: int, drawn: dict | None = None
+) -> tuple[list[Block], Agenda]:
+    of, dice = world.study, random.Random(seed)
     agenda = Agenda(of, world.rows_of, drawn or {})
     running: list[Block] = []
     handed: list[Block] = []
@@ -48,8 +61,9 @@ def simulate(of: Study, workers: int, seed: int, drawn: dict | None = None) -> t
         block = running.pop(dice.randrange(len(running)))
         world.train(block)
         agenda.finished(block)
-    assert agenda.exhausted and not agenda.incomplete and len(world.done) == count(of)
-    return {(b.cell.arm.id, b.cell.draw): b.cell.point for b in handed}, handed
+    assert agenda.exhausted and not agenda.incomplete
+    assert len(world.done) == count(of, agenda.ended)
+    return handed, agenda
 
 
 def test_the_table_does_not_depend_on_workers_or_finishing_order(tmp_path: Path) -> None:

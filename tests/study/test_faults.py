@@ -115,6 +115,36 @@ def test_one_fault(tmp_path: Path, old: str, new: str, found: str) -> None:
     assert {line.split(":")[1] for line in lines} == {found.split(":")[0]}
 
 
+def test_what_ends_a_search_early(tmp_path: Path) -> None:
+    for said, band in (("band < 0.1", 0.1), ("band<.25", 0.25), ("band < 5e-2", 0.05)):
+        text = changed(("sampler: qmc", f"sampler: frontier, stop_when: {said}"))
+        assert study(tmp_path, text).search.band == band
+    assert study(tmp_path, STUDY).search.band is None
+
+
+@pytest.mark.parametrize("said", ["band < 0", "band < 1", "band > 0.1", "memory < 1", "band < nan",
+                                  "band < -0.1", "band < 10%", "band < 0.1 0.2", ""])  # fmt: skip
+def test_what_ends_no_search(tmp_path: Path, said: str) -> None:
+    text = changed(("sampler: qmc", f"sampler: frontier, stop_when: '{said}'"))
+    hint = f"search.stop_when: must be `band < NUMBER`, 0 < NUMBER < 1, got '{said}'"
+    assert faults(tmp_path, text) == [f"s.yaml:14: {hint}"]
+
+
+def test_who_has_no_band(tmp_path: Path) -> None:
+    text = changed(("sampler: qmc", "stop_when: band < 0.1"))
+    hint = "search.stop_when: sampler qmc has no band, frontier has"
+    assert faults(tmp_path, text) == [f"s.yaml:14: {hint}"]
+    assert faults(tmp_path, STUDY, "search.stop_when=0.1", "search.sampler=frontier") == [
+        "--set: search.stop_when: must be a valid string, got 0.1"
+    ]
+    listed = changed(
+        (RANGES, "ranges:\n  optim.lr: {low: 0.1, high: 1, points: 3}\n"),
+        ("sampler: qmc, draws: 16", "sampler: frontier, stop_when: band < 0.1"),
+    )
+    hint = "search.stop_when: there is nothing to search, remove it"
+    assert faults(tmp_path, listed) == [f"s.yaml:13: {hint}"]
+
+
 def test_draws_without_ranges_are_refused(tmp_path: Path) -> None:
     text = changed((RANGES, ""), ("batch: 50", "batch: 50, lr: 0.1"))
     assert faults(tmp_path, text) == [

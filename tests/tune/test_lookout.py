@@ -31,10 +31,11 @@ def test_a_replica_that_costs_too_many_workers_is_failed_and_its_block_goes_on(
     store = Store(tmp_path / "run")
     store.create(of)
     (tmp_path / "error.txt").write_text(ERRORS)
-    searcher = AgendaSearcher(Agenda(of, store.cell, {}), store.address, tmp_path)
+    agenda = Agenda(of, store.cell, {})
+    searcher = AgendaSearcher(agenda, store.address, tmp_path)
     searcher.suggest("t1")
     block = searcher.blocks["t1"]
-    lookout = Lookout(Watch(store, of.name, 12, lambda row: True), searcher, of.resources.retries)
+    lookout = Lookout(Watch(store, agenda), searcher, of.resources.retries)
     trial = SimpleNamespace(trial_id="t1", error_file=str(tmp_path / "error.txt"))
 
     lookout.on_trial_recover(1, [], trial)

@@ -1,6 +1,7 @@
 """Is the 95% band of the frontier honest?
 
-    python -m benchmarks.band                      20 minutes on one core
+    python -m benchmarks.band                     3 minutes on two cores
+    python -m benchmarks.band --with-bootstrap    20 minutes
 
 The analytic surfaces of `benchmarks.frontier` are searched as `search: {sampler: frontier}` does,
 and each band is held against the truth. Over the repetitions, in percent, mean and standard error:
@@ -9,10 +10,9 @@ and each band is held against the truth. Over the repetitions, in percent, mean 
 - wrong: places outside of the band, in percent of the ranges, that are on the other side
 - width: of the band, in percent of the ranges
 
-Bands. process: where the Gaussian process is unsure (`memory.surface.unsure`). The two bootstraps
-draw the memory of the cells again, 100 times, with their own errors, around what was measured or
-around the surface's mean; each time the surface is fitted anew, and the band is where it is above
-the threshold in 2.5 to 97.5% of the times.
+Bands. process: where the Gaussian process is unsure (`memory.surface.unsure`). bootstrap: the
+memory of the cells is drawn again, 100 times, with their own errors, and each time the surface is
+fitted anew; the band is where it is above the threshold in 2.5 to 97.5% of the times.
 """
 
 from __future__ import annotations
@@ -40,31 +40,18 @@ def process(cells: Measured, found: Surface, place_ND: Array, seed: int) -> Arra
     return found.remembers(place_ND)
 
 
-def around_measured(cells: Measured, found: Surface, place_ND: Array, seed: int) -> Array:
-    return _bootstrap(cells, cells.memory_N, place_ND, seed)
-
-
-def around_mean(cells: Measured, found: Surface, place_ND: Array, seed: int) -> Array:
-    mean_N, _ = found.believed(cells.place_ND)
-    return _bootstrap(cells, found.memory(mean_N), place_ND, seed)
-
-
-def _bootstrap(cells: Measured, centre_N: Array, place_ND: Array, seed: int) -> Array:
+def bootstrap(cells: Measured, found: Surface, place_ND: Array, seed: int) -> Array:
     rng = np.random.default_rng(seed)
     above_N = np.zeros(len(place_ND))
     for _ in range(RESAMPLES):
-        memory_N = centre_N + cells.error_N * rng.standard_normal(len(centre_N))
+        memory_N = cells.memory_N + cells.error_N * rng.standard_normal(len(cells.error_N))
         again = surface(Measured(cells.place_ND, memory_N, cells.error_N), THRESHOLD)
         assert again is not None
         above_N += again.process.predict(place_ND) > 0
     return above_N / RESAMPLES
 
 
-BANDS: dict[str, Band] = {
-    "process": process,
-    "bootstrap, measured": around_measured,
-    "bootstrap, mean": around_mean,
-}
+BANDS: dict[str, Band] = {"process": process, "bootstrap": bootstrap}
 
 
 def crossings(truth: Callable[[Array], Array]) -> Array:
@@ -83,7 +70,9 @@ def crossings(truth: Callable[[Array], Array]) -> Array:
     return np.array(found)
 
 
-def judged(truth: Callable[[Array], Array], sd: float, number: int, seed: int) -> pd.DataFrame:
+def judged(
+    bands: dict[str, Band], truth: Callable[[Array], Array], sd: float, number: int, seed: int
+) -> pd.DataFrame:
     """A line for each band, columns covers, wrong and width, in percent: one repetition."""
     one = Repetition(with_noise(truth, sd), seed)
     one.frontier(number)
@@ -91,7 +80,7 @@ def judged(truth: Callable[[Array], Array], sd: float, number: int, seed: int) -
     assert found is not None
     true_ND, above_N = crossings(truth), truth(PLACES) > THRESHOLD
     lines = {}
-    for name, band in BANDS.items():
+    for name, band in bands.items():
         chance_N = band(one.cells, found, np.vstack([true_ND, PLACES]), seed)
         unsure_N = unsure(chance_N)
         covered_N, inside_N = unsure_N[: len(true_ND)], unsure_N[len(true_ND) :]
@@ -104,15 +93,15 @@ def judged(truth: Callable[[Array], Array], sd: float, number: int, seed: int) -
     return pd.DataFrame(lines).T
 
 
-def table(repeat: int) -> pd.DataFrame:
+def table(bands: dict[str, Band], repeat: int) -> pd.DataFrame:
     """A line for each number of cells, noise and band; a column for each surface, with covers,
     wrong and width."""
     lines: dict[str, dict[str, str]] = {}
     for number in (24, 36):
         for sd in (0.5, 1.0):
             for truth in (ridge, curved, island):
-                found = [judged(truth, sd, number, seed) for seed in range(repeat)]
-                for name in BANDS:
+                found = [judged(bands, truth, sd, number, seed) for seed in range(repeat)]
+                for name in bands:
                     all_of = np.array([one.loc[name] for one in found])
                     error = all_of.std(axis=0, ddof=1) / repeat**0.5
                     told = [
@@ -126,10 +115,12 @@ def table(repeat: int) -> pd.DataFrame:
 
 @click.command()
 @click.option("--repeat", default=20, show_default=True)
-def main(repeat: int) -> None:
+@click.option("--with-bootstrap", is_flag=True)
+def main(repeat: int, with_bootstrap: bool) -> None:
     """Print for each band: covers, wrong, width (standard errors)."""
     warnings.simplefilter("ignore")  # Sobol sequences of lengths that are no power of two
-    click.echo(table(repeat).to_string())
+    bands = BANDS if with_bootstrap else {"process": process}
+    click.echo(table(bands, repeat).to_string())
 
 
 if __name__ == "__main__":

@@ -78,14 +78,14 @@ def spread_out(of: Study, count: int) -> list[Point]:
 
 @pytest.mark.parametrize("level", [0.0, 20.0])
 def test_few_cells_end_nothing_however_much_alike_they_are(tmp_path: Path, level: float) -> None:
-    """Three cells of 20 points make the process certain of everything; a search needs 16."""
+    """Three cells of 20 points leave the process little doubt of anything; a search needs 16."""
     of = study(tmp_path, *SEARCHED, "search.stop_when=band < 0.1")
     known = [(point, (level, 0.04, 6.0, 1.0)) for point in spread_out(of, 16)]
     places = np.array([to_unit(point, of.ranges) for point, _ in known])
     for count in (3, 8):
         cells = Measured(places[:count], np.full(count, 20.0), np.full(count, 0.2))
         found = surface(cells, of.threshold)
-        assert found is not None and found.band() == 0
+        assert found is not None and found.band() < 0.1
     assert [frontier.narrow(of, known[:count]) for count in (0, 1, 3, 8, 15, 16)] == [
         *[False] * 5, True,
     ]  # fmt: skip

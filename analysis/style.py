@@ -217,7 +217,7 @@ def span(axis: Axis, low: float, high: float, log: bool, zero: float | None = No
     getattr(axes, f"set_{name}lim")(least / spare, high * spare)
     bottom = least / spare if zero is None else low / 1.01
     decades = range(int(np.floor(np.log10(bottom))), int(np.ceil(np.log10(high * spare))) + 1)
-    steps = (1,) if high / low >= 50 else (1, 2, 5) if high / low >= 10 else (1, 2, 3, 4, 6)
+    steps = (1,) if high / low >= 200 else (1, 2, 5) if high / low >= 10 else (1, 2, 3, 4, 6)
     places = [k * 10.0**d for d in decades[:: len(decades) // 8 + 1] for k in steps]
     places = [place for place in places if bottom <= place <= high * spare]
     texts = [number(place) for place in places]

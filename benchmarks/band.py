@@ -1,7 +1,7 @@
 """Is the 95% band of the frontier honest?
 
-    python -m benchmarks.band                     3 minutes on two cores
-    python -m benchmarks.band --with-bootstrap    20 minutes
+    python -m benchmarks.band                     5 minutes on one core
+    python -m benchmarks.band --with-bootstrap    half an hour
 
 The analytic surfaces of `benchmarks.frontier` are searched as `search: {sampler: frontier}` does,
 and each band is held against the truth. Over the repetitions, in percent, mean and standard error:

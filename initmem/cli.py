@@ -178,7 +178,9 @@ def status(folder: str) -> None:
             point = [f"{field} {line[field]:.3g}" for field in study.ranges]
             ends = f"({line['low']:.1f} to {line['high']:.1f})" if line["low"] >= 0 else ""
             memory = f"{line['memory']:.1f}" if line["memory"] >= 0 else "-"
-            place = ", ".join([*named[line["arm"]], *point])
+            trained, all_of = line["trained_values"], line["values"]
+            part = [f"over {trained} of {all_of} values"] if 0 < trained < all_of else []
+            place = ", ".join([*named[line["arm"]], *point, *part])
             click.echo(f"memory {memory:>5} {ends:16} {line['verdict']:11}  {place}")
 
 

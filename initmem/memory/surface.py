@@ -31,7 +31,8 @@ UNSURE = (0.025, 0.975)
 WIDER = 1.4
 """The process errs by this many of its own standard deviations, for it takes its kernel for known:
 by its own word the band held 86% of a true frontier after 24 cells and 92% after 36, as did a
-bootstrap of the cells (85 and 94%); with this it holds 91 to 97% and 96 to 100% (`benchmarks/band.py`)."""
+bootstrap of the cells (85 and 94%); with this it holds 91 to 97% and 96 to 100%
+(`benchmarks/band.py`)."""
 PLACES = 2**10
 """Evenly spread, at which the width of the band is measured."""
 

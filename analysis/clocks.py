@@ -28,6 +28,7 @@ DEFAULT = ("lr^2/batch", "lr*l2", "lr*weight_decay", "lr", "lr*l2/T", "lr/T")
 """Of every report. The last two are no clocks: if they tell memory, time does not matter."""
 SHORT = {"lr": "lr", "l2": "L2", "batch": "b", "weight_decay": "decay"}
 RESAMPLES = 10_000
+_POWERS = {"^1": "", "^2": "²", "^3": "³"}
 _FACTOR = re.compile(r"([*/]?)([a-z][a-z0-9_.]*|1|T)(?:\^(\d+(?:\.\d+)?))?")
 
 
@@ -46,10 +47,9 @@ class Clock:
             powers[name] = powers.get(name, 0.0) + power
         said = ""
         for name, power in powers.items():
-            exponent = {1: "", 2: "²", 3: "³"}.get(abs(power), f"^{abs(power):g}")  # type: ignore[call-overload]  # a float finds its int
-            said += (
-                f"{' /' if power < 0 else ''} {SHORT.get(name, name)}{exponent}" if power else ""
-            )
+            exponent = f"^{abs(power):g}"
+            factor = SHORT.get(name, name) + _POWERS.get(exponent, exponent)
+            said += f"{' /' if power < 0 else ''} {factor}" if power else ""
         return said.strip()
 
     def of(self, recipe: Recipe, steps: int) -> float:

@@ -133,7 +133,7 @@ def _sentence(label: str, lines: pd.DataFrame) -> str:
     )
     if first["clock"] == NOTHING:
         return (
-            f"{where}no clock tells memory better than its mean: left-out cells err by {numbers}."
+            f"{where}No clock tells memory better than its mean: left-out cells err by {numbers}."
         )
     if first["best"] >= SURE:
         return f"{where}Memory falls with {first['clock']}: left-out cells err by {numbers}."

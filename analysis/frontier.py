@@ -90,4 +90,4 @@ def draw(panel: Axes, of_panel: pd.DataFrame) -> None:
     at: Any = {"xytext": (0, 4), "textcoords": "offset points", "ha": "right"}
     panel.annotate(said, (1, 1), xycoords="axes fraction", fontsize=7, color=style.PALE, **at)
     title = panel.get_title(loc="left")
-    panel.set_title(title, loc="left", fontweight="bold", pad=16)
+    panel.set_title(title, loc="left", fontweight="bold", pad=6 + 10 * len(said.splitlines()))

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from analysis import (
     accuracy_by_scale,
     answer,
+    differences,
     forgetting_clock,
     phase_diagram,
     regularization,
@@ -35,8 +36,12 @@ FIGURES: dict[str, tuple[str, Callable[..., Figure]]] = {
 }
 """Name -> heading, and what draws its tables."""
 
+MOST_PAIRS = 12
+"""Differences that the page shows."""
+
 Made = dict[str, tuple[pd.DataFrame, ...]]
-"""Name of a figure -> its tables. A figure whose first table is empty is not drawn."""
+"""Name of a figure, or `differences` -> its tables. A figure whose first table is empty is not
+drawn."""
 
 
 def write(run: Run, to: Files, chosen: list[Clock]) -> str:
@@ -51,6 +56,8 @@ def write(run: Run, to: Files, chosen: list[Clock]) -> str:
         if len(made[name][0])
     }
     files = {"cells.parquet": _parquet(run.cells), "cells.csv": _csv(run.cells)}
+    if len(made["differences"][0]):
+        files["differences.csv"] = _csv(made["differences"][0])
     for name, kinds in drawn.items():
         files |= {f"figures/{name}.{suffix}": content for suffix, content in kinds.items()}
     images = {name: base64.b64encode(kinds["png"]).decode() for name, kinds in drawn.items()}
@@ -67,6 +74,7 @@ def make(run: Run, chosen: list[Clock]) -> Made:
         "accuracy_by_scale": accuracy_by_scale.table(run),
         "memory_against_regularization": regularization.table(run),
         "forgetting_clocks": forgetting_clock.table(run, chosen),
+        "differences": (differences.table(run),),
     }
 
 
@@ -99,6 +107,8 @@ def page(run: Run, made: Made, images: dict[str, str]) -> str:
         surface=not made["phase_diagram"][2].empty,
         clocks=forgetting_clock.said(made["forgetting_clocks"][1]),
         undrawn=list(run.study.ranges)[2:],
+        differences=made["differences"][0].head(MOST_PAIRS),
+        hidden_pairs=max(0, len(made["differences"][0]) - MOST_PAIRS),
         states=tables.states(run),
         errors=tables.errors(run.rows),
         cells=_cell_lines(run),

@@ -38,7 +38,8 @@ def test_files_and_what_is_printed(finished: Path) -> None:
     names = {p.relative_to(finished).as_posix() for p in (finished / "report").rglob("*.*")}
     figures = ("phase_diagram", "memory_against_regularization", "accuracy_by_scale")
     assert names == {
-        f"report/{name}" for name in ("report.html", "cells.csv", "cells.parquet")
+        f"report/{name}"
+        for name in ("report.html", "cells.csv", "cells.parquet", "differences.csv")
     } | {f"report/figures/{name}.{suffix}" for name in figures for suffix in ("png", "pdf")}
     cells = pd.read_parquet(finished / "report" / "cells.parquet")
     pd.testing.assert_frame_equal(cells, tables.read(finished).cells)

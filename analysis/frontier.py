@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from analysis import style
 from analysis.tables import Run
-from initmem.memory.surface import UNSURE, Measured, surface
+from initmem.memory.surface import TRAINS, UNSURE, Measured, surface
 from initmem.study.unit import from_unit, to_unit
 
 FEWEST = 8
@@ -46,7 +46,7 @@ def table(run: Run) -> pd.DataFrame:
         found = surface(measured, run.study.threshold)
         assert found is not None
         mean_N, _ = found.believed(place_ND)
-        trains_N = found.trains(place_ND) >= 0.5
+        trains_N = found.trains(place_ND) >= TRAINS
         points = pd.DataFrame([from_unit(list(place), ranges) for place in place_ND])
         points.columns = pd.Index(["x", "y"])
         lines.append(

@@ -33,6 +33,8 @@ WIDER = 1.4
 by its own word the band held 86% of a true frontier after 24 cells and 92% after 36, as did a
 bootstrap of the cells (85 and 94%); with this it holds 91 to 97% and 96 to 100%
 (`benchmarks/band.py`)."""
+TRAINS = 0.5
+"""Probability that a cell trains, below which a place is left out of band and search."""
 PLACES = 2**10
 """Evenly spread, at which the width of the band is measured."""
 
@@ -78,7 +80,7 @@ class Surface:
         is no such place."""
         sobol = qmc.Sobol(self.process.n_features_in_, scramble=False)
         place_ND = sobol.random(PLACES) + 0.5 / PLACES
-        remembers_N = self.remembers(place_ND[self.trains(place_ND) >= 0.5])
+        remembers_N = self.remembers(place_ND[self.trains(place_ND) >= TRAINS])
         return float(unsure(remembers_N).mean()) if len(remembers_N) else np.nan
 
     def memory(self, scaled: Array) -> Array:

@@ -12,7 +12,7 @@ from scipy.stats import qmc
 
 from initmem.memory.noise import pool
 from initmem.memory.paired import Array
-from initmem.memory.surface import Measured, Surface, surface
+from initmem.memory.surface import TRAINS, Measured, Surface, surface
 from initmem.study.plan import Point
 from initmem.study.spec import Study
 from initmem.study.unit import from_unit, to_unit
@@ -34,8 +34,12 @@ def next_place(found: Surface, open_PD: Array, rng_seed: int) -> Array:
     candidate_CD = qmc.Sobol(dimensions, rng=rng_seed).random(CANDIDATES)
     mean_C, sd_C = found.believed(candidate_CD)
     straddle_C = KAPPA * sd_C - np.abs(mean_C)
-    # A share of what could be learned: a cell that does not train tells nothing of memory.
-    worth_C = (straddle_C - straddle_C.min()) * found.trains(candidate_CD)
+    trains_C = found.trains(candidate_CD)
+    # A share of what could be learned: a cell that does not train tells nothing of memory. Where
+    # the side is known there is nothing to learn, however surely cells train there.
+    worth_C = np.where(straddle_C > 0, straddle_C * trains_C, straddle_C)
+    if (trains_C >= TRAINS).any():
+        worth_C[trains_C < TRAINS] = -np.inf
     return np.asarray(candidate_CD[worth_C.argmax()])
 
 

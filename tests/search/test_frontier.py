@@ -56,6 +56,19 @@ def test_it_is_a_function_of_what_it_is_told(of: Study) -> None:
     assert draws(of, 12) == draws(of, 12)
 
 
+def test_beside_cells_that_do_not_train_it_goes_on_along_the_frontier(of: Study) -> None:
+    """Nothing trains at the upper half of the first range. That a cell surely trains where the
+    frontier is known is no reason to draw there again."""
+    known: list[tuple[Point, frontier.Told | None]] = []
+    for _ in range(28):
+        point = suggest(of, arms(of)[0], known, [])
+        trains = to_unit(point, of.ranges)[0] < 0.5
+        known.append((point, told(of, point) if trains else None))
+    chosen_ND = np.array([to_unit(point, of.ranges) for point, _ in known[8:]])
+    near_D = np.sort(chosen_ND[np.abs(chosen_ND.sum(axis=1) - 1) < 0.15][:, 0])
+    assert near_D[0] < 0.1 and near_D[-1] > 0.4 and np.diff(near_D).max() < 0.2
+
+
 def test_cells_in_training_are_not_drawn_again(of: Study) -> None:
     known = [(p, told(of, p)) for p in draws(of, 10)]
     first = suggest(of, arms(of)[0], known[:9], [known[9][0]])

@@ -1,6 +1,6 @@
 """How many cells does it take to find where memory is erased?
 
-    python -m benchmarks.frontier                  3 minutes on two cores
+    OPENBLAS_NUM_THREADS=1 python -m benchmarks.frontier         4 minutes on one core
 
 For each surface and method, the share of the ranges, in percent, that is put on the wrong side of
 the threshold (2 points), mean and standard error over repetitions; the area between the curves in

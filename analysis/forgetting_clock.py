@@ -137,7 +137,8 @@ def _sentence(label: str, lines: pd.DataFrame) -> str:
         )
     if first["best"] >= SURE:
         return f"{where}Memory falls with {first['clock']}: left-out cells err by {numbers}."
-    likely = lines[lines["best"] > 1 - SURE]["clock"]
+    shares = lines.sort_values("best", ascending=False, kind="stable")
+    likely = shares["clock"][shares["best"].cumsum() - shares["best"] < SURE]
     return (
         f"{where}{first['clock']} errs least on left-out cells, by {numbers}; "
         f"{' and '.join(likely)} are not told apart."

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -94,6 +95,24 @@ def test_the_clock_that_the_rows_were_made_with_is_found(tmp_path: Path) -> None
     assert decay["value"].to_numpy() == pytest.approx(1000 * cells["lr_x_l2"].to_numpy())
     (sentence,) = forgetting_clock.said(errors)
     assert sentence.startswith("Memory falls with T lr L2: left-out cells err by ")
+
+
+@pytest.mark.parametrize(
+    ("best", "apart"),
+    [
+        ([0.91, 0.05, 0.04, 0.0], "T lr L2 and T lr are not told apart."),
+        ([0.5, 0.3, 0.2, 0.0], "T lr L2 and T lr and lr are not told apart."),
+    ],
+)
+def test_clocks_that_are_not_told_apart_are_named(best: list[float], apart: str) -> None:
+    line = {"group": "", "low": 1.0, "high": 2.0, "noise": 0.5, "n": 12}
+    names = ("T lr L2", "T lr", "lr", "no clock")
+    errors = pd.DataFrame(
+        {**line, "clock": name, "error": 1.0 + i, "best": share}
+        for i, (name, share) in enumerate(zip(names, best, strict=True))
+    )
+    (sentence,) = forgetting_clock.said(errors)
+    assert sentence.startswith("T lr L2 errs least") and sentence.endswith(apart)
 
 
 def test_arms_that_a_clock_counts_belong_together(tmp_path: Path) -> None:

@@ -18,25 +18,27 @@ from initmem.memory import MEASURE, TRAINED
 MARKERS = {"undertrained": "v", "diverged": "x", "failed": "+"}
 """Of replicas that no mean is taken over."""
 
+SETTINGS = {"lr_x_l2": "lr x L2", "optim.lr": "learning rate", "draw": "draw"}
+
 
 def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows -> the replicas, and the means of those that trained.
 
-    replicas: panel (label), cell, setting (what colours the line), field (its name: lr x L2, or
-    draw where that does not vary), axis (the memory axis), value, place (of the value on the
-    panel: itself if all are positive numbers, else its position), seed, state, accuracy.
+    replicas: panel (label), cell, setting (what colours the line), field (its name: the first of
+    lr x L2, learning rate and draw that varies), axis (the memory axis), value, place (of the value
+    on the panel: itself if all are positive numbers, else its position), seed, state, accuracy.
     means: panel, cell, setting, place, accuracy, seeds (in the mean).
     """
     values = run.study.axes[run.study.memory_axis]
     numeric = all(isinstance(v, int | float) and v > 0 for v in values)
-    settings = run.cells.set_index("cell").reindex(columns=["lr_x_l2", "draw"])
-    field = "lr_x_l2" if settings["lr_x_l2"].nunique() > 1 else "draw"
+    settings = run.cells.set_index("cell").reindex(columns=list(SETTINGS))
+    field = next((field for field in SETTINGS if settings[field].nunique() > 1), "draw")
     replicas = pd.DataFrame(
         {
             "panel": run.rows["arm"].map(run.panels),
             "cell": run.rows["cell"],
             "setting": run.rows["cell"].map(settings[field]),
-            "field": {"lr_x_l2": "lr x L2"}.get(field, field),
+            "field": SETTINGS[field],
             "axis": run.study.memory_axis,
             "value": run.rows[run.study.memory_axis],
             "seed": run.rows["seed"],

@@ -30,10 +30,10 @@ def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Cells -> the points, the axes they stand on, and the frontier.
 
     points, a line a cell: panel (label), x and y (its value on the first and second axis, absent
-    where there is none), memory, mean, verdict, and a count for each of LOST. axes: `Run.axes`.
-    surface: `frontier.table`.
+    where there is none), memory, low and high (95%), mean, verdict, and a count for each of LOST.
+    axes: `Run.axes`. surface: `frontier.table`.
     """
-    points = run.cells[["memory", "mean", "verdict", *LOST]].copy()
+    points = run.cells[["memory", "low", "high", "mean", "verdict", *LOST]].copy()
     points.insert(0, "panel", run.cells["arm"].map(run.panels))
     axes = run.axes
     for column, field in zip("xy", axes["field"], strict=False):
@@ -59,8 +59,10 @@ def _span(axis: Axis, line: Any) -> None:
     style.span(axis, line["low"], line["high"], line["log"], zero)
 
 
-def _ends(norm: Normalize) -> tuple[float, float]:
-    return float(norm.vmin or 0), float(norm.vmax or 0)
+def _reach(points: pd.DataFrame, column: str, norm: Normalize) -> tuple[float, float]:
+    """Ends of an axis of values: of memory, with its intervals."""
+    low, high = float(norm.vmin or 0), float(norm.vmax or 0)
+    return low, max(high, points["high"].max()) if column == "memory" else high
 
 
 def _norm(values: pd.Series, low: float | None = None) -> Normalize:
@@ -125,8 +127,10 @@ def _one_axis(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
     for row, label in zip(grid, labels, strict=True):
         for panel, (column, (name, colours)) in zip(row, PANELS.items(), strict=True):
             _span(panel.xaxis, x)
-            style.span(panel.yaxis, *_ends(norms[column]), False)
+            style.span(panel.yaxis, *_reach(points, column, norms[column]), False)
             for line in points[points["panel"] == label].to_dict("records"):
+                if column == "memory":
+                    panel.vlines(line["x"], line["low"], line["high"], color=style.PALE, lw=1)
                 _value_mark(panel, line["x"], line, column, colours(0.7))
             panel.set_ylabel(name)
     for panel in grid[-1]:
@@ -155,8 +159,10 @@ def _no_axis(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
     panels = drawn.subplots(1, 2, sharey=True)
     norms = _norms(points)
     for panel, (column, (name, colours)) in zip(panels, PANELS.items(), strict=True):
-        style.span(panel.xaxis, *_ends(norms[column]), False)
+        style.span(panel.xaxis, *_reach(points, column, norms[column]), False)
         for place, line in enumerate(points.to_dict("records")):
+            if column == "memory":
+                panel.hlines(place, line["low"], line["high"], color=style.PALE, lw=1)
             there = pd.notna(line["memory"])
             at = line[column] if there else _below(*panel.get_xlim())
             style.mark(panel, (at, place), line, colours(0.7) if there else None)

@@ -30,6 +30,8 @@ HATCHES = {"undertrained": "/", "diverged": "\\", "failed": ".", "missing": "-"}
 DENSITY = 6
 SHAPES = {"remembers": "o", "erased": "s", "undecided": "D"}
 """Of marks, by the verdict on the cell."""
+TICKS = 5
+"""Most on a log axis, unless it has less than two decades to show."""
 CROWDED = 100
 """Cells a panel above which marks are small."""
 
@@ -203,6 +205,20 @@ def state_legend(drawn: Figure, points: pd.DataFrame) -> None:
         )  # fmt: skip
 
 
+def _ticks(low: float, high: float, bottom: float, top: float) -> list[float]:
+    """Of a log axis from bottom to top, whose data lie from low to high: the densest of three
+    patterns with up to TICKS, but at least two among the data."""
+    decades = range(int(np.floor(np.log10(bottom))), int(np.ceil(np.log10(top))) + 1)
+    sparse: list[float] = []
+    for steps in ((1,), (1, 2, 5), (1, 2, 3, 4, 6)):
+        places = [k * 10.0**d for d in decades[:: len(decades) // 8 + 1] for k in steps]
+        places = [place for place in places if bottom <= place <= top]
+        if len(places) > TICKS and sum(low <= place <= high for place in sparse) >= 2:
+            break
+        sparse = places
+    return sparse
+
+
 def span(axis: Axis, low: float, high: float, log: bool, zero: float | None = None) -> None:
     """Limits a little outside low and high, and ticks as `number` writes them. `zero` is where
     on a log axis, below low, a value of 0 stands."""
@@ -216,10 +232,7 @@ def span(axis: Axis, low: float, high: float, log: bool, zero: float | None = No
     spare = (high / least) ** 0.09 if high > least else 2.0
     getattr(axes, f"set_{name}lim")(least / spare, high * spare)
     bottom = least / spare if zero is None else low / 1.01
-    decades = range(int(np.floor(np.log10(bottom))), int(np.ceil(np.log10(high * spare))) + 1)
-    steps = (1,) if high / low >= 200 else (1, 2, 5) if high / low >= 10 else (1, 2, 3, 4, 6)
-    places = [k * 10.0**d for d in decades[:: len(decades) // 8 + 1] for k in steps]
-    places = [place for place in places if bottom <= place <= high * spare]
+    places = _ticks(low, high, bottom, high * spare)
     texts = [number(place) for place in places]
     if zero is not None:
         places, texts = [zero, *places], ["0", *texts]

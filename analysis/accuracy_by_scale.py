@@ -25,8 +25,9 @@ def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows -> the replicas, and the means of those that trained.
 
     replicas: panel (label), cell, setting (what colours the line), field (its name: the first of
-    lr x L2, learning rate and draw that varies), axis (the memory axis), value, place (of the value
-    on the panel: itself if all are positive numbers, else its position), seed, state, accuracy.
+    lr x L2, learning rate and draw that varies), axis (the memory axis), value, place (of the
+    value on the panel: itself if all are positive numbers, else its position), seed, state,
+    accuracy.
     means: panel, cell, setting, place, accuracy, seeds (in the mean).
     """
     values = run.study.axes[run.study.memory_axis]

@@ -193,6 +193,7 @@ class Training:
             steps_per_epoch=self.recipe.steps_per_epoch,
             losses_T=self.losses_T[: self.step].cpu(),
             constant_loss=self._entropy(),
+            steady=self.recipe.optim.schedule == "constant",
             curve=self.curve,
             selected=selected,
             final=final,

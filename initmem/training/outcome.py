@@ -45,6 +45,8 @@ class Outcome:
     """Mean batch loss of each step trained."""
     constant_loss: float
     """Train loss of the best constant prediction: the entropy of the training labels, in nats."""
+    steady: bool
+    """Whether the learning rate was constant: where it falls to 0, every loss ends flat."""
     curve: list[dict[str, float]]
     selected: Predictor | None
     final: Predictor | None
@@ -66,8 +68,8 @@ class Outcome:
         return next((int(step) for step in reached), None)
 
     def state(self) -> str:
-        """interpolated, plateaued (the train loss is flat, below that of a constant prediction),
-        undertrained or diverged."""
+        """interpolated, plateaued (the train loss is flat at a constant learning rate, and below
+        that of a constant prediction), undertrained or diverged."""
         if self.diverged_step is not None:
             return "diverged"
         if self.interpolated_step() is not None:
@@ -78,7 +80,7 @@ class Outcome:
         flat = abs(last - before) <= PLATEAU * before
         # A dead network's loss is flat too, but nothing holds it there: it has learned nothing.
         learned = last < (1 - PLATEAU) * self.constant_loss
-        return "plateaued" if flat and learned else "undertrained"
+        return "plateaued" if flat and learned and self.steady else "undertrained"
 
     def row(self) -> dict[str, Any]:
         """The columns of a row that training fills."""

@@ -159,6 +159,14 @@ def test_states() -> None:
     assert finish(recipe(optim={"steps": 60, "lr": 0.05})).state() == "undertrained"
 
 
+def test_a_loss_that_is_flat_for_want_of_a_learning_rate_is_no_plateau() -> None:
+    ended = finish(recipe(optim={"steps": 300, "lr": 0.01, "schedule": "cosine"}))
+    before, last = ended.tenths()
+    assert before is not None and last is not None
+    assert abs(last - before) < 0.02 * before and last < 0.98 * ended.constant_loss
+    assert ended.state() == "undertrained"
+
+
 def test_stop_loss_ends_training() -> None:
     outcome = finish(recipe(optim={"steps": 300, "lr": 0.3, "stop_loss": 0.1}))
     assert outcome.steps < 300 and outcome.final.train_loss <= 0.1

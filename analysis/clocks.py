@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
+from analysis import style
 from initmem.study.optim_section import Optim
 from initmem.study.recipe import Recipe, flatten
 from initmem.study.schedule import decays, learning_rate
@@ -26,7 +27,7 @@ Array = NDArray[np.float64]
 
 DEFAULT = ("lr^2/batch", "lr*l2", "lr*weight_decay", "lr", "lr*l2/T", "lr/T")
 """Of every report. The last two are no clocks: if they tell memory, time does not matter."""
-SHORT = {"lr": "lr", "l2": "L2", "batch": "b", "weight_decay": "decay"}
+SHORT = {**style.SHORT, "optim.batch": "b"}
 RESAMPLES = 10_000
 _POWERS = {"^1": "", "^2": "²", "^3": "³"}
 _FACTOR = re.compile(r"([*/]?)([a-z][a-z0-9_.]*|1|T)(?:\^(\d+(?:\.\d+)?))?")
@@ -38,6 +39,7 @@ class Clock:
 
     text: str
     powers: tuple[tuple[str, float], ...]
+    """Of dotted fields, and of T."""
 
     @property
     def label(self) -> str:
@@ -48,7 +50,7 @@ class Clock:
         said = ""
         for name, power in powers.items():
             exponent = f"^{abs(power):g}"
-            factor = SHORT.get(name, name) + _POWERS.get(exponent, exponent)
+            factor = SHORT.get(name, name.removeprefix("optim.")) + _POWERS.get(exponent, exponent)
             said += f"{' /' if power < 0 else ''} {factor}" if power else ""
         return said.strip()
 
@@ -56,18 +58,17 @@ class Clock:
         """What `steps` updates of the recipe add up to; lr, l2 and weight_decay as they are at
         each step. Raises UserError where the recipe lacks a field."""
         fields = flatten(recipe)
-        fields |= {"optim.batch": recipe.batch, "optim.T": steps}
+        fields |= {"optim.batch": recipe.batch, "T": steps}
         sum_T = np.ones(steps)
         for name, power in self.powers:
-            value = fields.get(name if "." in name else f"optim.{name}")
+            value = fields.get(name)
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise UserError(f"clock: {self.text}: {name} is no number in this study")
             at_T = np.full(steps, float(value))
-            if name in ("lr", "optim.lr"):
-                at_T *= _rates(recipe.optim.model_copy(update={"lr": 1.0}), recipe.total_steps)[
-                    :steps
-                ]
-            if name.removeprefix("optim.") in ("l2", "weight_decay"):
+            if name == "optim.lr":
+                shape = recipe.optim.model_copy(update={"lr": 1.0})
+                at_T *= _rates(shape, recipe.total_steps)[:steps]
+            if name in ("optim.l2", "optim.weight_decay"):
                 at_T *= [decays(recipe.optim, step) for step in range(steps)]
             if power < 0 and not at_T.all():
                 raise UserError(f"clock: {self.text}: {name} is 0 in this study")
@@ -89,8 +90,10 @@ def parse(text: str) -> Clock:
     powers, at = [], 0
     while (found := _FACTOR.match(plain, at)) and bool(found[1]) == bool(at):
         at = found.end()
-        if found[2] != "1":
-            powers.append((found[2], float(found[3] or 1) * (-1 if found[1] == "/" else 1)))
+        name = found[2]
+        field = name if name == "T" or "." in name else f"optim.{name}"
+        if name != "1":
+            powers.append((field, float(found[3] or 1) * (-1 if found[1] == "/" else 1)))
     if at != len(plain) or not plain:
         raise UserError(
             f"clock: {text!r}: must be a product of fields, such as lr^2/batch or lr*l2"

@@ -19,7 +19,7 @@ MOST = 12
 
 
 def table(run: Run) -> pd.DataFrame:
-    """A line for each pair of cells of a study with up to MOST, the largest difference first.
+    """A line for each pair of cells of a study with up to MOST, the least p first.
     Columns: more and less (labels of the cells), difference (of their memory, in points), low and
     high (95%, of one pair), p (times the number of pairs), seeds, best and worst (values of the
     memory axis that it is taken between). Empty where no pair has two seeds in common."""

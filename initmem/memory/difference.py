@@ -39,7 +39,7 @@ def difference(
     first: Rows, second: Rows, measure: str = MEASURE, states: tuple[str, ...] = TRAINED
 ) -> Difference | None:
     """From the rows of two cells (see `paired`), over replicas in `states`. None where fewer than
-    two seeds are measured in both at the two values."""
+    two seeds are measured in both at the two values, or all of them say exactly the same."""
     a, b = (_measured(rows, measure, states) for rows in (first, second))
     shared: dict[Any, list[float]] = {}
     for value, seed in a.keys() & b.keys():

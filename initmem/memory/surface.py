@@ -134,8 +134,8 @@ def _process(place_ND: Array, y_N: Array, variance_N: Array) -> GaussianProcessR
     )
     far = ConstantKernel(4.0, "fixed")  # the mean is unknown, by about 2
     process = GaussianProcessRegressor(kernel + far, alpha=variance_N, optimizer=_most_probable)
-    with warnings.catch_warnings():  # cells that are all alike end at a bound, as they may
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # cells all alike end at a bound
         return process.fit(place_ND, y_N)
 
 

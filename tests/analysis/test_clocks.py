@@ -58,7 +58,7 @@ def test_labels() -> None:
     labels = [
         parse(text).label for text in (*clocks.DEFAULT, "lr^1.5 * l2 / model.width", "1", "lr*T")
     ]
-    assert labels == ["T lr² / b", "T lr L2", "T lr decay", "T lr", "lr L2", "lr",
+    assert labels == ["T lr² / b", "T lr L2", "T lr weight decay", "T lr", "lr L2", "lr",
                       "T lr^1.5 L2 / model.width", "T", "T² lr"]  # fmt: skip
 
 

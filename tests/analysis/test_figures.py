@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from matplotlib.collections import LineCollection, PathCollection
 
 from analysis import accuracy_by_scale, frontier, phase_diagram, regularization, style, tables
 from tests.analysis import make
@@ -70,6 +71,40 @@ def test_drawing_leaves_its_tables_alone(tmp_path: Path) -> None:
         module.draw(*made)
         for table, copy in zip(made, before, strict=True):
             pd.testing.assert_frame_equal(table, copy)
+
+
+def test_memory_over_one_range_stands_with_its_intervals(tmp_path: Path) -> None:
+    run = tables.read(make.run(tmp_path / "run", make.study(tmp_path, SHAPES["one range"])))
+    memory, accuracy = phase_diagram.draw(*phase_diagram.table(run)).axes[:2]
+    ends = {
+        (line.get_segments()[0][0, 1], line.get_segments()[0][1, 1])
+        for line in memory.collections
+        if isinstance(line, LineCollection)
+    }
+    assert ends == set(zip(run.cells["low"], run.cells["high"], strict=True))
+    assert not any(isinstance(line, LineCollection) for line in accuracy.collections)
+
+
+def test_marks_of_a_crowded_map_are_small(tmp_path: Path) -> None:
+    ranges = make.STUDY.replace("log: true}", "log: true, points: 11}").replace("draws: 6", "")
+    run = tables.read(make.run(tmp_path / "run", make.study(tmp_path, ranges)))
+    panel = phase_diagram.draw(*phase_diagram.table(run)).axes[0]
+    marks = [mark for mark in panel.collections if isinstance(mark, PathCollection)]
+    assert len(marks) == 121 and max(mark.get_sizes()[0] for mark in marks) == 36
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [(0.01, 0.06, [0.01, 0.02, 0.03, 0.04, 0.06]), (1.1e-3, 0.097, [2e-3, 5e-3, 0.01, 0.02, 0.05]),
+     (1.5e-5, 2e-3, [1e-4, 1e-3]), (1e-6, 1e2, [1e-5, 1e-3, 0.1, 10])],
+)  # fmt: skip
+def test_a_log_axis_has_few_ticks_and_never_one_alone(
+    low: float, high: float, ticks: list[float]
+) -> None:
+    panel = style.figure(2, 2).subplots()
+    style.span(panel.xaxis, low, high, True)
+    shown = [tick for tick in panel.get_xticks() if low <= tick <= high]
+    assert shown == pytest.approx(ticks)
 
 
 @pytest.mark.parametrize(

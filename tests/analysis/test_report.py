@@ -69,6 +69,20 @@ def test_the_page_stands_alone(finished: Path) -> None:
     assert "norm.bias, norm.weight" in page
 
 
+def test_the_page_says_which_clock_and_which_cells(tmp_path: Path) -> None:
+    made = make.study(tmp_path, make.STUDY, "search.draws=12", "seeds=4")
+    folder = make.run(tmp_path / "run", made)
+    done = CliRunner().invoke(main, [str(folder), "--clock", "lr*l2^2"])
+    assert done.exit_code == 0
+    page = (folder / "report" / "report.html").read_text()
+    section = page.partition("<h2>Forgetting clocks</h2>")[2].partition("<h2>")[0]
+    assert "Memory falls with T lr L2: left-out cells err by 0." in section
+    assert " against T lr L2² 0." in section
+    differences = page.partition("<h2>Differences between cells</h2>")[2].partition("<h2>")[0]
+    assert differences.count("<tr><td>") == 12 and "54 more are in" in differences
+    assert len(pd.read_csv(folder / "report" / "differences.csv")) == 66
+
+
 def test_the_study_in_the_page_is_the_study(finished: Path, tmp_path: Path) -> None:
     page = (finished / "report" / "report.html").read_text()
     source = re.findall(r"<pre><code>(\{.*?)</code>", page, re.DOTALL)[0]

@@ -27,7 +27,7 @@ from initmem.study.plan import Arm, arms, draws, resolve
 from initmem.study.recipe import Recipe
 from initmem.study.size import IMAGES
 from initmem.study.spec import Study
-from initmem.training.loop import Training
+from initmem.training.replica import Training
 from initmem.tune.block import arithmetic
 
 WARM_UP, TIMED = 2, 5

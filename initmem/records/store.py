@@ -3,6 +3,7 @@
     study.sealed                   the study, resolved
     records/<replica>.sealed       one a replica: its row
     ended.sealed                   arms whose search ended early; made from the records
+    engines.sealed                 which engine is the faster one; timed before the first block
     checkpoints/<replica>/         of replicas in training
     rows.parquet, rows.csv         the table, made from the records
     tensorboard/                   Ray Tune's own files
@@ -13,6 +14,7 @@ A sealed file is a line with the SHA-256 of what follows it.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -35,6 +37,7 @@ from initmem.study.spec import Study, StudyError, UserError, cut
 
 STUDY = "study.sealed"
 ENDED = "ended.sealed"
+ENGINES = "engines.sealed"
 RECORDS = "records"
 
 
@@ -115,6 +118,16 @@ class Store:
             self._set_aside(ENDED)
             found = _Ended(of=_searched(study), draws=ended)
             self.files.write(ENDED, seal(found.model_dump_json().encode()))
+
+    def engines(self) -> dict[str, str]:
+        """Which engine was found the faster one, by what that depends on; none without the file,
+        or with a damaged one."""
+        content = unseal(self.files.read(ENGINES) or b"")
+        return json.loads(content) if content else {}
+
+    def keep_engines(self, engines: dict[str, str]) -> None:
+        """Keep what `engines` is to return."""
+        self.files.write(ENGINES, seal(json.dumps(engines, indent=1).encode()))
 
     def put(self, row: Row) -> None:
         """Keep a replica's row: from here on it is done."""

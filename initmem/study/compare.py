@@ -28,7 +28,8 @@ def _meaning(study: Study) -> dict[str, Any]:
         fields |= {f"{group}.{name}": value for name, value in getattr(study, group).items()}
     search = study.search.model_dump(exclude={"draws", "stop_when"})
     fields |= {f"search.{name}": value for name, value in search.items()}
-    resources = study.resources  # threads, device and kernels change the bits of a row
+    resources = study.resources  # these change the bits of a row
+    fields["resources.engine"] = resources.engine
     fields["resources.cpus"] = resources.cpus
     fields["resources.device"] = resources.device or ("cuda" if resources.gpus else "cpu")
     fields["resources.deterministic"] = resources.deterministic

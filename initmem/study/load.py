@@ -195,7 +195,8 @@ def _check_combinations(study: Study, where: Where) -> list[Problem]:
     for corner, *values in itertools.product(corners, *study.axes.values()):
         chosen = {**dict(zip(study.axes, values, strict=True)), **corner}
         try:
-            found = [_check_memory_axis(study, resolve(study, chosen), where)]
+            recipe = resolve(study, chosen)
+            found = [_check_memory_axis(study, recipe, where), _check_engine(study, recipe, where)]
         except ValidationError as error:
             details = error.errors(include_url=False)
             found = [recipe_problem(detail, places, where) for detail in details]
@@ -213,6 +214,14 @@ def _check_memory_axis(study: Study, recipe: recipes.Recipe, where: Where) -> Pr
         return None
     at = where["axes", study.memory_axis]
     return Problem(at, "memory_axis", f"{study.memory_axis} does not apply in every arm")
+
+
+def _check_engine(study: Study, recipe: recipes.Recipe, where: Where) -> Problem | None:
+    if study.resources.engine != "batched" or recipe.model.stacks:
+        return None
+    at = where["resources", "engine"]
+    text = f"batched has no form of {recipe.model.name}; write loop, or auto, which takes loop"
+    return Problem(at, "resources.engine", text)
 
 
 def _repeated(field: str, values: list[Any], where: Where) -> list[Problem]:

@@ -9,7 +9,14 @@ from pydantic import Field, model_validator
 from initmem.study.section import Count, Section, Size, invalid
 
 
-class ResNet9(Section):
+class Network(Section):
+    kind: ClassVar[str]
+    """Of the data it takes."""
+    stacks: ClassVar[bool] = False
+    """Whether `engine: batched` can train it: see `models/stacked.py`."""
+
+
+class ResNet9(Network):
     """A stem and three residual blocks of two 3x3 convolutions, widths w, 2w, 4w, 8w."""
 
     kind: ClassVar[str] = "image"
@@ -21,7 +28,7 @@ class ResNet9(Section):
     """Halve the image by strided convolutions or by 2x2 average pooling."""
 
 
-class CifarResNet(Section):
+class CifarResNet(Network):
     """The 6n+2 layer family of He et al. 2015 (arXiv 1512.03385, section 4.2)."""
 
     kind: ClassVar[str] = "image"
@@ -33,8 +40,9 @@ class CifarResNet(Section):
     """Halve the image by strided convolutions or by 2x2 average pooling."""
 
 
-class MLP(Section):
+class MLP(Network):
     kind: ClassVar[str] = "image"
+    stacks: ClassVar[bool] = True
     name: Literal["mlp"]
     width: Size = 256
     depth: Size = 1
@@ -42,10 +50,11 @@ class MLP(Section):
     bias: bool = False
 
 
-class Transformer(Section):
+class Transformer(Network):
     """A causal decoder that answers at its last position."""
 
     kind: ClassVar[str] = "tokens"
+    stacks: ClassVar[bool] = True
     name: Literal["transformer"]
     depth: Size = 1
     heads: Count = 4

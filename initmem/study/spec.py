@@ -117,6 +117,10 @@ class Resources(Section):
     """Cores, and threads, of a block: 1 and 2 threads give different bits."""
     gpus: Annotated[float, Field(ge=0)] = 0.0
     """GPUs of a block, for example 0.25."""
+    engine: Literal["auto", "loop", "batched"] = "loop"
+    """How a block trains its replicas. loop: one after the other, each the plain module, the
+    reference. batched: those of one shape at once, for mlp and transformer. auto: the faster of
+    the two here, timed once a run for each shape. Engines differ in bits, not in distribution."""
     replicas: Count | Literal["all"] = "all"
     """Replicas a block trains; all is a whole cell."""
     checkpoint_every: Count = 1000

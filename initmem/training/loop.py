@@ -1,31 +1,20 @@
-"""The training loop: one network, from its seed to its outcome.
+"""The only training loop, whatever the engine.
 
-Everything random is a function of the seed and a step or an epoch, so a checkpoint needs no
-generator's state, and training that went on from one equals training that never stopped.
+`loop` trains replicas one after the other, each the plain module; `batched` trains all at once
+that have one shape. A row depends on its recipe, seed, engine, threads and kind of device, never
+on how many replicas were trained beside it, nor on which.
 """
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
-
-from initmem.data.dataset import Dataset, Split, augment, order
-from initmem.models import build
-from initmem.study.data_section import Images
-from initmem.study.recipe import Recipe, recipe_id
-from initmem.study.seeds import fold
-from initmem.training.checkpoint import pack, unpack
-from initmem.training.initialize import initialize
-from initmem.training.optimizers import Stepper
-from initmem.training.outcome import Outcome, Predictor, weight_norms
-
-EVALUATION_BATCH = 512
+from initmem.data.dataset import Split
+from initmem.training.batched import Batched
+from initmem.training.checkpoint import pack
+from initmem.training.replica import Measured, Training
 
 
 class Checkpoints(Protocol):
@@ -47,198 +36,90 @@ class Meter(Protocol):
     def reached(self, step: int) -> None: ...
 
 
-def conditions(device: torch.device) -> dict[str, Any]:
-    """What the bits of a training depend on beside recipe and seed, as columns of its row."""
-    gpu = device.type != "cpu"
-    return {
-        "device": torch.cuda.get_device_name(device) if gpu else "cpu",
-        "deterministic": not gpu or torch.are_deterministic_algorithms_enabled(),
-        "threads": torch.get_num_threads(),
-        "version.torch": str(torch.__version__),
-    }
+class Engine(Protocol):
+    """Trains its members, which are all at the same step."""
 
-
-class Training:
-    """One network in training, and all that must survive a kill."""
-
-    def __init__(self, recipe: Recipe, seed: int, data: Dataset, device: torch.device) -> None:
-        self.recipe, self.seed, self.data, self.device = recipe, seed, data, device
-        self.conditions = conditions(device)
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(fold(seed, "init"))  # the GPU's stays as it is
-            network = build(recipe.model, data.shape, data.classes, data.vocabulary)
-        self.audit = initialize(network, recipe.init, seed)
-        self.format = torch.channels_last if data.kind == "image" else torch.contiguous_format
-        self.network = network.to(device).to(memory_format=self.format)
-        self.start = {d.tensor: self._weight(d.tensor).clone() for d in self.audit.drawn}
-        self.stepper = Stepper(recipe.optim, self.network, recipe.total_steps)
-        self.step, self.finite = 0, True
-        self.losses_T = torch.zeros(recipe.total_steps, device=device)
-        self.curve: list[dict[str, float]] = []
-        self.best: dict[str, Tensor] = {}
-        self.order_N = torch.empty(0, dtype=torch.int64)
-        self.seconds = 0.0
-
-    def _weight(self, name: str) -> Tensor:
-        return self.network.get_parameter(name).detach()
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "replica": recipe_id(self.recipe, seed=self.seed),
-            "conditions": self.conditions,
-            "step": self.step,
-            "network": self.network.state_dict(),
-            "best": self.best,
-            "optimizers": self.stepper.state(),
-            "losses": self.losses_T[: self.step].clone(),
-            "curve": self.curve,
-            "seconds": self.seconds,
-        }
-
-    def load(self, state: dict[str, Any]) -> None:
-        self.step, self.curve, self.best = state["step"], state["curve"], state["best"]
-        self.network.load_state_dict(state["network"])
-        self.stepper.load(state["optimizers"])
-        self.losses_T[: self.step] = state["losses"]
-        self.seconds = state["seconds"]
-
-    def restore(self, content: bytes) -> bool:
-        """Go on from a packed state. False, with nothing changed, if it is of another network, or
-        was made under other conditions: trained half here and half there, a network would be
-        nobody's result."""
-        state = unpack(content) or {}
-        mine = recipe_id(self.recipe, seed=self.seed), self.conditions
-        if (state.get("replica"), state.get("conditions")) != mine:
-            return False
-        self.load(state)
-        return True
+    members: list[Training]
 
     def update(self) -> None:
-        """One step of the optimizer."""
-        recipe = self.recipe
-        epoch, place = divmod(self.step, recipe.steps_per_epoch)
-        train = self.data.train
-        if place == 0 or not len(self.order_N):
-            self.order_N = order(len(train.targets), self.seed, "order", epoch).to(self.device)
-        batch_B = self.order_N[place * recipe.batch : (place + 1) * recipe.batch]
-        inputs = train.inputs[batch_B]
-        if isinstance(recipe.data, Images) and (recipe.data.crop or recipe.data.flip):
-            generator = torch.Generator().manual_seed(fold(self.seed, "augment", self.step))
-            inputs = augment(inputs, recipe.data.crop, recipe.data.flip, generator)
-        loss = F.cross_entropy(self._forward(inputs), train.targets[batch_B])
-        loss.backward()
-        self.losses_T[self.step] = loss.detach()
-        self.stepper.step(self.step)
-        self.step += 1
+        """One step of each."""
 
-    def _forward(self, inputs: Tensor) -> Tensor:
-        inputs = self.data.prepare(inputs)
-        if inputs.ndim == 4:
-            inputs = inputs.contiguous(memory_format=self.format)
-        bf16 = self.recipe.precision == "bf16"
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=bf16):
-            logits_BC: Tensor = self.network(inputs)
-        return logits_BC.float()
+    def measure(self, split: Split) -> list[Measured]: ...
 
-    @torch.no_grad()
-    def measure(self, split: Split) -> tuple[float, float, Tensor]:
-        """Accuracy in percent, mean loss in nats, predicted classes [N]."""
-        self.network.eval()
-        loss = torch.zeros((), dtype=torch.float64, device=self.device)
-        predicted = []
-        pairs = zip(
-            split.inputs.split(EVALUATION_BATCH),
-            split.targets.split(EVALUATION_BATCH),
-            strict=True,
-        )
-        for inputs, targets_B in pairs:
-            logits_BC = self._forward(inputs)
-            loss += F.cross_entropy(logits_BC, targets_B, reduction="sum").double()
-            predicted.append(logits_BC.argmax(dim=1))
-        self.network.train()
-        predicted_N = torch.cat(predicted)
-        correct = int((predicted_N == split.targets).sum())
-        count = len(split.targets)
-        return 100 * correct / count, loss.item() / count, predicted_N
+    def part(self, gone: list[Training]) -> None:
+        """Train these no further."""
 
-    def evaluate(self) -> None:
-        """Measure on train and validation data; keep the network if it is the best by validation
-        accuracy, the earliest on ties."""
-        train, validation = self.measure(self.data.train), self.measure(self.data.validation)
-        point = Predictor(self.step, *train[:2], *validation[:2]).curve_point()
-        self.finite = self.first_not_finite() is None and math.isfinite(point["train_loss"])
-        if self.finite:
-            best = max((p["validation_accuracy"] for p in self.curve), default=-1.0)
-            if point["validation_accuracy"] > best:
-                state = self.network.state_dict()
-                self.best = {name: value.detach().clone() for name, value in state.items()}
-            self.curve.append(point)
 
-    def first_not_finite(self) -> int | None:
-        """The update, counted from 1, whose batch loss was not finite."""
-        wrong = (~self.losses_T[: self.step].isfinite()).nonzero()
-        return int(wrong[0]) + 1 if len(wrong) else None
+class Loop:
+    """One network, by the plain module."""
 
-    def outcome(self) -> Outcome:
-        """To be called once, at the end: the network becomes the selected one."""
-        weights = {name: self._weight(name).clone() for name in self.start}
-        final = self._tested(self.curve[-1]) if self.finite else None
-        selected = None
-        if self.best:
-            self.network.load_state_dict(self.best)
-            selected = self._tested(max(self.curve, key=lambda p: p["validation_accuracy"]))
-        return Outcome(
-            steps=self.step,
-            total_steps=self.recipe.total_steps,
-            steps_per_epoch=self.recipe.steps_per_epoch,
-            losses_T=self.losses_T[: self.step].cpu(),
-            constant_loss=self._entropy(),
-            steady=self.recipe.optim.schedule == "constant",
-            curve=self.curve,
-            selected=selected,
-            final=final,
-            audit=self.audit,
-            norms=weight_norms(self.start, weights),
-            diverged_step=None if self.finite else self.first_not_finite() or self.step,
-        )
+    def __init__(self, members: list[Training]) -> None:
+        assert len(members) == 1
+        self.members = members
 
-    def _entropy(self) -> float:
-        counts = torch.bincount(self.data.train.targets.cpu()).double()
-        shares = counts[counts > 0] / counts.sum()
-        return float(-(shares * shares.log()).sum())
+    def update(self) -> None:
+        self.members[0].update()
 
-    def _tested(self, point: dict[str, Any]) -> Predictor:
-        accuracy, loss, predicted_N = self.measure(self.data.test)
-        predictions = bytes(predicted_N.to(torch.uint8).cpu().numpy())
-        return Predictor(
-            **point, test_accuracy=accuracy, test_loss=loss, test_predictions=predictions
-        )
+    def measure(self, split: Split) -> list[Measured]:
+        return [self.members[0].measure(split)]
+
+    def part(self, gone: list[Training]) -> None:
+        self.members = []
+
+
+ENGINES: dict[str, Callable[[list[Training]], Engine]] = {"loop": Loop, "batched": Batched}
 
 
 def train(
-    training: Training, checkpoints: Checkpoints, checkpoint_every: int
-) -> Iterator[dict[str, float]]:
-    """Train to the end, from the latest checkpoint if there is one to go on from.
+    trainings: Sequence[Training], checkpoints: Sequence[Checkpoints], checkpoint_every: int
+) -> Iterator[Training]:
+    """Train to the end, each from its latest checkpoint if there is one to go on from.
 
-    Yields the curve's new point after each evaluation. Then `training.outcome()` tells.
+    trainings: of one engine, one for `loop`, of one shape for `batched`. Yields each whose curve
+    has a new point. Then `training.outcome()` tells.
     """
-    recipe = training.recipe
-    checkpoints.latest(training.restore)
-    meter = checkpoints.meter()
-    meter.starts_at(training.step)
+    kept = dict(zip(trainings, checkpoints, strict=True))
+    meters = {}
+    for training, place in kept.items():
+        place.latest(training.restore)
+        meters[training] = place.meter()
+        meters[training].starts_at(training.step)
+    # A kill between two checkpoints of one step leaves replicas at different steps. Who trains
+    # beside whom is no matter, so those at one step go on together.
+    for step in sorted({training.step for training in trainings}):
+        members = [training for training in trainings if training.step == step]
+        engine = ENGINES[members[0].conditions["engine"]](members)
+        yield from _train(engine, kept, meters, checkpoint_every)
+
+
+def _train(
+    engine: Engine,
+    kept: dict[Training, Checkpoints],
+    meters: dict[Training, Meter],
+    checkpoint_every: int,
+) -> Iterator[Training]:
+    recipe = engine.members[0].recipe
+    step = engine.members[0].step
     clock = time.perf_counter()
-    while training.step < recipe.total_steps and training.finite:
-        training.update()
-        meter.reached(training.step)
-        last = training.step == recipe.total_steps
-        if training.step % recipe.evaluation_interval == 0 or last:
-            training.evaluate()
-            training.seconds += time.perf_counter() - clock
-            if training.finite:
-                yield training.curve[-1]
-                stop = recipe.optim.stop_loss
-                if stop is not None and training.curve[-1]["train_loss"] <= stop:
-                    break
+    while engine.members and step < recipe.total_steps:
+        engine.update()
+        step += 1
+        for training in engine.members:
+            meters[training].reached(step)
+        last = step == recipe.total_steps
+        if step % recipe.evaluation_interval == 0 or last:
+            members, data = list(engine.members), engine.members[0].data
+            trains, validations = engine.measure(data.train), engine.measure(data.validation)
+            for training, *measured in zip(members, trains, validations, strict=True):
+                training.evaluated(*measured)
+            seconds = (time.perf_counter() - clock) / len(members)
+            for training in members:
+                training.seconds += seconds
+                if training.finite:
+                    yield training
             clock = time.perf_counter()
-        if training.step % checkpoint_every == 0 and not last and training.finite:
-            checkpoints.save(training.step, pack(training.state()))
+            if gone := [training for training in members if training.ended]:
+                engine.part(gone)
+        if step % checkpoint_every == 0 and not last:
+            for training in engine.members:
+                kept[training].save(step, pack(training.state()))

@@ -1,5 +1,5 @@
-"""A block of replicas, trained one after the other in this process: what a Tune trial does, and
-what `--local` does without Ray."""
+"""A block of replicas, trained in this process: what a Tune trial does, and what `--local` does
+without Ray."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,9 +20,11 @@ from initmem.data.load import load
 from initmem.records.rows import Row, complete
 from initmem.records.store import Store
 from initmem.study.plan import Block, Replica
-from initmem.study.recipe import flatten
+from initmem.study.recipe import digest, flatten
 from initmem.study.spec import Study, UserError, one_line
-from initmem.training.loop import Checkpoints, Training, conditions, train
+from initmem.training.batched import alone, shape
+from initmem.training.loop import Checkpoints, train
+from initmem.training.replica import Training, conditions
 
 Progress = dict[str, dict[str, float]]
 """The label of a replica -> the newest point of its curve."""
@@ -35,16 +37,47 @@ def train_block(study: Study, block: Block, store: Store, data: Path) -> Iterato
     one replica becomes that replica's row, with state failed. Raises torch.AcceleratorError if
     this process has lost its GPU: every replica after this one would fail as well.
     """
+    choices = store.engines() if study.resources.engine == "auto" else {}
     with arithmetic(study.resources.cpus, study.resources.deterministic):
-        for replica in block.replicas:
-            checkpoints = store.checkpoints_of(replica.id)
-            if store.done(replica) is None:
-                row = yield from train_replica(study, replica, data, checkpoints)
-                meter = checkpoints.meter()
-                row |= {"run.resumed": meter.resumed, "run.repeated_steps": meter.repeated}
-                store.put(row)
+        for engine, team in teams(study, block, choices):
+            left = [replica for replica in team if store.done(replica) is None]
+            kept = {replica.id: store.checkpoints_of(replica.id) for replica in team}
+            if left:
+                places = [kept[replica.id] for replica in left]
+                rows = yield from train_team(study, left, data, places, engine)
+                for row in rows:
+                    meter = kept[row["replica"]].meter()
+                    row |= {"run.resumed": meter.resumed, "run.repeated_steps": meter.repeated}
+                    store.put(row)
             if not study.resources.keep_checkpoints:
-                checkpoints.remove()
+                for checkpoints in kept.values():
+                    checkpoints.remove()
+
+
+def teams(
+    study: Study, block: Block, choices: Mapping[str, str]
+) -> Iterator[tuple[str, list[Replica]]]:
+    """Engine and replicas that it trains at once. choices: see `engines.timed`."""
+    for team in same_shape(block.replicas):
+        engine: str = study.resources.engine
+        if engine == "auto":
+            engine = choices.get(choice(team, device_of(study)), "loop")
+        if engine == "loop" or alone(team[0].recipe):
+            yield from ((engine, [replica]) for replica in team)
+        else:
+            yield engine, team
+
+
+def same_shape(replicas: Sequence[Replica]) -> list[list[Replica]]:
+    found: dict[Hashable, list[Replica]] = {}
+    for replica in replicas:
+        found.setdefault(shape(replica.recipe), []).append(replica)
+    return list(found.values())
+
+
+def choice(team: Sequence[Replica], device: torch.device) -> str:
+    """What the faster engine depends on, as a name."""
+    return digest([repr(shape(team[0].recipe)), len(team), device.type])
 
 
 @contextmanager
@@ -91,33 +124,39 @@ def device_of(study: Study) -> torch.device:
     return torch.device("cuda" if asked != "cpu" and there else "cpu")
 
 
-def train_replica(
-    study: Study, replica: Replica, data: Path, checkpoints: Checkpoints
-) -> Generator[Progress, None, Row]:
-    """Train one network. The generator's value is its row."""
+def train_team(
+    study: Study,
+    replicas: Sequence[Replica],
+    data: Path,
+    checkpoints: Sequence[Checkpoints],
+    engine: str,
+) -> Generator[Progress, None, list[Row]]:
+    """Train networks that the engine trains at once. The generator's value is their rows."""
     clock = time.perf_counter()
     device = device_of(study)
-    row = head(study, replica) | conditions(device)
+    rows = [head(study, replica) | conditions(device, engine) for replica in replicas]
     try:
-        dataset = load(replica.recipe.data, data).to(device)
-        training = Training(replica.recipe, replica.seed, dataset, device)
-        for point in train(training, checkpoints, study.resources.checkpoint_every):
-            yield {label(study, replica): point}
-        outcome = training.outcome()
+        dataset = load(replicas[0].recipe.data, data).to(device)
+        trainings = [Training(r.recipe, r.seed, dataset, device, engine) for r in replicas]
+        labels = {t: label(study, r) for t, r in zip(trainings, replicas, strict=True)}
+        for training in train(trainings, checkpoints, study.resources.checkpoint_every):
+            yield {labels[training]: training.curve[-1]}
+        for row, training in zip(rows, trainings, strict=True):
+            row |= training.outcome().row()
+            row["parameters"] = sum(p.numel() for p in training.network.parameters())
+            row |= {"data_hash": dataset.hash, "run.seconds": training.seconds}
     except (UserError, torch.AcceleratorError):
         raise
     except Exception as error:
+        if len(replicas) > 1:  # one by one, with the same bits: an error is its own replica's
+            apart = []
+            for replica, place in zip(replicas, checkpoints, strict=True):
+                apart += yield from train_team(study, [replica], data, [place], engine)
+            return apart
         first = one_line(first_line(error))
-        row |= {"state": "failed", "error": f"{type(error).__name__}: {first}"}
-        row["run.seconds"] = time.perf_counter() - clock
-    else:
-        row |= outcome.row()
-        row |= {
-            "parameters": sum(p.numel() for p in training.network.parameters()),
-            "data_hash": dataset.hash,
-            "run.seconds": training.seconds,
-        }
-    return complete(row)
+        rows[0] |= {"state": "failed", "error": f"{type(error).__name__}: {first}"}
+        rows[0]["run.seconds"] = time.perf_counter() - clock
+    return [complete(row) for row in rows]
 
 
 def first_line(error: Exception) -> str:

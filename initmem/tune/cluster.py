@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import partial
 from pathlib import Path
 
 from initmem.records.store import Store
 from initmem.search.agenda import Agenda
+from initmem.study.plan import Replica
 from initmem.study.spec import Study, UserError
+from initmem.tune.engines import settle, timed
 from initmem.tune.stop import stoppable
 from initmem.tune.watch import Watch
 
@@ -84,11 +87,23 @@ def run_on_ray(
             ),
         )
         with stoppable(), watched():
+            settle(study, store, data, partial(_timed_on_a_worker, device))
             tuner.fit()
     finally:
         shut_down()
     if refusals.first:
         raise UserError(*refusals.first.splitlines())
+
+
+def _timed_on_a_worker(
+    device: str, study: Study, teams: dict[str, list[Replica]], data: Path
+) -> dict[str, str]:
+    import ray
+
+    share = placement(study, device)
+    task = ray.remote(num_cpus=share["cpu"], num_gpus=share["gpu"])(timed)
+    found: dict[str, str] = ray.get(task.remote(study, teams, data))
+    return found
 
 
 def _expect_head(address: str) -> None:

@@ -20,6 +20,7 @@ from initmem.study.compare import conflicts
 from initmem.study.plan import Point, arms, asked_by, count, resolve
 from initmem.study.spec import Study, UserError
 from initmem.tune.block import device_of, first_line, train_block
+from initmem.tune.engines import settle, timed
 from initmem.tune.owner import owning
 from initmem.tune.stop import stoppable
 from initmem.tune.watch import Watch
@@ -88,6 +89,7 @@ def run(
             agenda.waiting.appendleft(first)
             if local:
                 with stoppable():
+                    settle(study, store, data, timed)
                     _run_local(study, agenda, store, data, watch)
             else:
                 from initmem.tune.cluster import run_on_ray

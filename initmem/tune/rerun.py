@@ -13,7 +13,7 @@ from initmem.records.rows import recipe_of
 from initmem.records.store import Store
 from initmem.study.plan import Replica
 from initmem.study.spec import UserError, cut
-from initmem.tune.block import arithmetic, train_replica
+from initmem.tune.block import arithmetic, train_team
 
 
 class _Nowhere:
@@ -45,12 +45,13 @@ def rerun(folder: str | Path, name: str, data: str | Path) -> dict[str, tuple[An
     replica = Replica(recipe_of(old), old["seed"], old["arm"], old["cell"], old["draw"])
     check(replica.recipe.data, Path(data).absolute())
     with arithmetic(old["threads"] or study.resources.cpus, study.resources.deterministic):
-        training = train_replica(study, replica, Path(data).absolute(), _Nowhere())
+        data, engine = Path(data).absolute(), old["engine"] or "loop"
+        training = train_team(study, [replica], data, [_Nowhere()], engine)
         try:
             while True:
                 next(training)
         except StopIteration as end:
-            new = end.value
+            new = end.value[0]
     return {
         column: (old[column], new[column])
         for column in old

@@ -12,7 +12,8 @@ import torch
 import initmem
 from initmem.data.load import load
 from initmem.study.recipe import Recipe, variants
-from initmem.training.loop import Training, train
+from initmem.training.loop import train
+from initmem.training.replica import Training
 from initmem.tune.block import arithmetic
 from tests.tiny import Memory, exhaust, recipe, study
 from tests.training.test_loop import CUT
@@ -33,7 +34,7 @@ def begun(of: Recipe, device: str) -> Training:
 
 def trained(of: Recipe, device: str, checkpoints: Memory) -> Training:
     training = begun(of, device)
-    exhaust(train(training, checkpoints, checkpoint_every=7))
+    exhaust(train([training], [checkpoints], checkpoint_every=7))
     return training
 
 

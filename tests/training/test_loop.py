@@ -15,8 +15,9 @@ from initmem.data.dataset import order
 from initmem.data.load import load
 from initmem.study.recipe import Recipe
 from initmem.training.checkpoint import pack, unpack
-from initmem.training.loop import Training, train
+from initmem.training.loop import train
 from initmem.training.outcome import Outcome
+from initmem.training.replica import Training
 from tests.tiny import Memory, exhaust, recipe
 
 CPU = torch.device("cpu")
@@ -43,7 +44,7 @@ def start(of: Recipe, seed: int = 0) -> Training:
 
 def finish(of: Recipe, seed: int = 0, checkpoints: Memory | None = None) -> Outcome:
     training = start(of, seed)
-    exhaust(train(training, checkpoints or Memory(), checkpoint_every=7))
+    exhaust(train([training], [checkpoints or Memory()], checkpoint_every=7))
     return training.outcome()
 
 
@@ -176,7 +177,7 @@ def test_stop_loss_ends_training() -> None:
 def test_norms_and_distance() -> None:
     training = start(recipe())
     before = training.network.get_parameter("stem.weight").detach().clone().double()
-    exhaust(train(training, Memory(), 1000))
+    exhaust(train([training], [Memory()], 1000))
     after = training.network.get_parameter("stem.weight").detach().clone().double()
     stem: dict[str, Any] = next(n for n in training.outcome().norms if n["group"] == "stem")
     assert stem["initial"] == pytest.approx(before.norm().item())

@@ -1,0 +1,227 @@
+"""One network in training: from its seed to its outcome, and all that must survive a kill.
+
+Everything random is a function of the seed and a step or an epoch, so a checkpoint needs no
+generator's state, and training that went on from one equals training that never stopped.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from initmem.data.dataset import Dataset, Split, augment, order
+from initmem.models import build
+from initmem.study.data_section import Images
+from initmem.study.recipe import Recipe, recipe_id
+from initmem.study.seeds import fold
+from initmem.training.batched_optimizers import Slots
+from initmem.training.checkpoint import unpack
+from initmem.training.initialize import initialize
+from initmem.training.optimizers import Stepper
+from initmem.training.outcome import Outcome, Predictor, weight_norms
+
+EVALUATION_BATCH = 512
+STEPPERS: dict[str, Any] = {"loop": Stepper, "batched": Slots}
+"""What keeps the optimizer's state of one network, by engine."""
+
+
+Measured = tuple[float, float, Tensor]
+"""Accuracy in percent, mean loss in nats, predicted classes [N]."""
+
+
+def conditions(device: torch.device, engine: str) -> dict[str, Any]:
+    """What the bits of a training depend on beside recipe and seed, as columns of its row."""
+    gpu = device.type != "cpu"
+    return {
+        "device": torch.cuda.get_device_name(device) if gpu else "cpu",
+        "deterministic": not gpu or torch.are_deterministic_algorithms_enabled(),
+        "engine": engine,
+        "threads": torch.get_num_threads(),
+        "version.torch": str(torch.__version__),
+    }
+
+
+class Training:
+    """One network in training. `update` and `measure` are the reference: the plain module, alone;
+    engine `batched` (see batched.py) has its own."""
+
+    def __init__(
+        self, recipe: Recipe, seed: int, data: Dataset, device: torch.device, engine: str = "loop"
+    ) -> None:
+        self.recipe, self.seed, self.data, self.device = recipe, seed, data, device
+        self.conditions = conditions(device, engine)
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(fold(seed, "init"))  # the GPU's stays as it is
+            network = build(recipe.model, data.shape, data.classes, data.vocabulary)
+        self.audit = initialize(network, recipe.init, seed)
+        self.format = torch.channels_last if data.kind == "image" else torch.contiguous_format
+        self.network = network.to(device).to(memory_format=self.format)
+        self.start = {d.tensor: self._weight(d.tensor).clone() for d in self.audit.drawn}
+        self.stepper = STEPPERS[engine](recipe.optim, self.network, recipe.total_steps)
+        self.step, self.finite = 0, True
+        self.losses_T = torch.zeros(recipe.total_steps, device=device)
+        self.curve: list[dict[str, float]] = []
+        self.best: dict[str, Tensor] = {}
+        self.order_N = torch.empty(0, dtype=torch.int64)
+        self.seconds = 0.0
+
+    def _weight(self, name: str) -> Tensor:
+        return self.network.get_parameter(name).detach()
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "replica": recipe_id(self.recipe, seed=self.seed),
+            "conditions": self.conditions,
+            "step": self.step,
+            # Copies: of a view into a stack, torch.save would keep the whole stack.
+            "network": {k: v.clone() for k, v in self.network.state_dict().items()},
+            "best": self.best,
+            "optimizers": self.stepper.state(),
+            "losses": self.losses_T[: self.step].clone(),
+            "curve": self.curve,
+            "seconds": self.seconds,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.step, self.curve, self.best = state["step"], state["curve"], state["best"]
+        self.network.load_state_dict(state["network"])
+        self.stepper.load(state["optimizers"])
+        self.losses_T[: self.step] = state["losses"]
+        self.seconds = state["seconds"]
+
+    def restore(self, content: bytes) -> bool:
+        """Go on from a packed state. False, with nothing changed, if it is of another network, or
+        was made under other conditions: trained half here and half there, a network would be
+        nobody's result."""
+        state = unpack(content) or {}
+        mine = recipe_id(self.recipe, seed=self.seed), self.conditions
+        if (state.get("replica"), state.get("conditions")) != mine:
+            return False
+        self.load(state)
+        return True
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        """Inputs, varied as the recipe says, and targets of the next step's examples."""
+        recipe, train = self.recipe, self.data.train
+        epoch, place = divmod(self.step, recipe.steps_per_epoch)
+        if place == 0 or not len(self.order_N):
+            self.order_N = order(len(train.targets), self.seed, "order", epoch).to(self.device)
+        chosen_B = self.order_N[place * recipe.batch : (place + 1) * recipe.batch]
+        inputs = train.inputs.index_select(0, chosen_B)
+        return self.vary(inputs), train.targets.index_select(0, chosen_B)
+
+    @property
+    def varies(self) -> bool:
+        data = self.recipe.data
+        return isinstance(data, Images) and bool(data.crop or data.flip)
+
+    def vary(self, inputs: Tensor) -> Tensor:
+        """The next step's images, cropped and flipped as the recipe says."""
+        data = self.recipe.data
+        if not self.varies or not isinstance(data, Images):
+            return inputs
+        generator = torch.Generator().manual_seed(fold(self.seed, "augment", self.step))
+        return augment(inputs, data.crop, data.flip, generator)
+
+    def update(self) -> None:
+        """One step of the optimizer."""
+        inputs, targets_B = self.batch()
+        loss = F.cross_entropy(self._forward(inputs), targets_B)
+        loss.backward()
+        self.losses_T[self.step] = loss.detach()
+        self.stepper.step(self.step)
+        self.step += 1
+
+    def _forward(self, inputs: Tensor) -> Tensor:
+        inputs = self.data.prepare(inputs)
+        if inputs.ndim == 4:
+            inputs = inputs.contiguous(memory_format=self.format)
+        with self.autocast():
+            logits_BC: Tensor = self.network(inputs)
+        return logits_BC.float()
+
+    def autocast(self) -> torch.autocast:
+        bf16 = self.recipe.precision == "bf16"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=bf16)
+
+    @torch.no_grad()
+    def measure(self, split: Split) -> Measured:
+        self.network.eval()
+        loss = torch.zeros((), dtype=torch.float64, device=self.device)
+        predicted = []
+        pairs = zip(
+            split.inputs.split(EVALUATION_BATCH),
+            split.targets.split(EVALUATION_BATCH),
+            strict=True,
+        )
+        for inputs, targets_B in pairs:
+            logits_BC = self._forward(inputs)
+            loss += F.cross_entropy(logits_BC, targets_B, reduction="sum").double()
+            predicted.append(logits_BC.argmax(dim=1))
+        self.network.train()
+        predicted_N = torch.cat(predicted)
+        correct = int((predicted_N == split.targets).sum())
+        count = len(split.targets)
+        return 100 * correct / count, loss.item() / count, predicted_N
+
+    def evaluated(self, train: Measured, validation: Measured) -> None:
+        """What the network now does on train and validation data; keep it if it is the best by
+        validation accuracy, the earliest on ties."""
+        point = Predictor(self.step, *train[:2], *validation[:2]).curve_point()
+        self.finite = self.first_not_finite() is None and math.isfinite(point["train_loss"])
+        if self.finite:
+            best = max((p["validation_accuracy"] for p in self.curve), default=-1.0)
+            if point["validation_accuracy"] > best:
+                state = self.network.state_dict()
+                self.best = {name: value.detach().clone() for name, value in state.items()}
+            self.curve.append(point)
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing to train on: diverged, or at the loss to stop at."""
+        stop = self.recipe.optim.stop_loss
+        return not self.finite or (stop is not None and self.curve[-1]["train_loss"] <= stop)
+
+    def first_not_finite(self) -> int | None:
+        """The update, counted from 1, whose batch loss was not finite."""
+        wrong = (~self.losses_T[: self.step].isfinite()).nonzero()
+        return int(wrong[0]) + 1 if len(wrong) else None
+
+    def outcome(self) -> Outcome:
+        """To be called once, at the end: the network becomes the selected one."""
+        weights = {name: self._weight(name).clone() for name in self.start}
+        final = self._tested(self.curve[-1]) if self.finite else None
+        selected = None
+        if self.best:
+            self.network.load_state_dict(self.best)
+            selected = self._tested(max(self.curve, key=lambda p: p["validation_accuracy"]))
+        return Outcome(
+            steps=self.step,
+            total_steps=self.recipe.total_steps,
+            steps_per_epoch=self.recipe.steps_per_epoch,
+            losses_T=self.losses_T[: self.step].cpu(),
+            constant_loss=self._entropy(),
+            steady=self.recipe.optim.schedule == "constant",
+            curve=self.curve,
+            selected=selected,
+            final=final,
+            audit=self.audit,
+            norms=weight_norms(self.start, weights),
+            diverged_step=None if self.finite else self.first_not_finite() or self.step,
+        )
+
+    def _entropy(self) -> float:
+        counts = torch.bincount(self.data.train.targets.cpu()).double()
+        shares = counts[counts > 0] / counts.sum()
+        return float(-(shares * shares.log()).sum())
+
+    def _tested(self, point: dict[str, Any]) -> Predictor:
+        accuracy, loss, predicted_N = self.measure(self.data.test)
+        predictions = bytes(predicted_N.to(torch.uint8).cpu().numpy())
+        return Predictor(
+            **point, test_accuracy=accuracy, test_loss=loss, test_predictions=predictions
+        )

@@ -1,0 +1,84 @@
+"""Which engine is the faster one here, for studies that leave it open (`engine: auto`).
+
+Timed before the first block, where blocks are trained, and kept in the run: whoever trains there,
+then or after a kill, takes the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from initmem.data.load import load
+from initmem.models.stacked import FORMS
+from initmem.records.store import Store
+from initmem.study.plan import Replica, arms, blocks, cell
+from initmem.study.spec import Study
+from initmem.training.loop import ENGINES, Engine
+from initmem.training.replica import Training
+from initmem.tune.block import arithmetic, choice, device_of, same_shape
+
+ROUNDS, ROUND_S = 5, 0.2
+
+Timer = Callable[[Study, dict[str, list[Replica]], Path], dict[str, str]]
+"""`timed`, in this process or in one of Ray's."""
+
+
+def open_choices(study: Study) -> dict[str, list[Replica]]:
+    """By name, the teams for which there is more than one engine."""
+    point = {field: r.low for field, r in study.ranges.items()}
+    found: dict[str, list[Replica]] = {}
+    for arm in arms(study):
+        for block in blocks(study, cell(study, arm, 0, point)):
+            for team in same_shape(block.replicas):
+                if team[0].recipe.model.name in FORMS:
+                    found.setdefault(choice(team, device_of(study)), team)
+    return found
+
+
+def settle(study: Study, store: Store, data: Path, time_them: Timer) -> None:
+    """Keep in the run which engines its blocks take, if the study leaves it open."""
+    known = store.engines()
+    teams = open_choices(study) if study.resources.engine == "auto" else {}
+    if missing := {name: team for name, team in teams.items() if name not in known}:
+        store.keep_engines(known | time_them(study, missing, data))
+
+
+def timed(study: Study, teams: dict[str, list[Replica]], data: Path) -> dict[str, str]:
+    """By name, the engine with the least time for a step of a replica. Takes about two seconds
+    each."""
+    with arithmetic(study.resources.cpus, study.resources.deterministic):
+        return {name: _fastest(study, team, data) for name, team in teams.items()}
+
+
+def _fastest(study: Study, team: Sequence[Replica], data: Path) -> str:
+    device = device_of(study)
+    dataset = load(team[0].recipe.data, data).to(device)
+    engines = {
+        name: ENGINES[name](
+            [
+                Training(r.recipe, r.seed, dataset, device, name)
+                for r in (team if name == "batched" else team[:1])
+            ]
+        )
+        for name in ("loop", "batched")
+    }
+    seconds = dict.fromkeys(engines, float("inf"))
+    for _ in range(ROUNDS):
+        for name, engine in engines.items():
+            seconds[name] = min(seconds[name], _seconds_a_step(engine))
+    return min(seconds, key=lambda name: seconds[name])
+
+
+def _seconds_a_step(engine: Engine) -> float:
+    """Of one replica, over as many steps as fill a round; the last loss waits for a GPU."""
+    first, total = engine.members[0], engine.members[0].recipe.total_steps
+    clock, steps = time.perf_counter(), 0
+    while time.perf_counter() - clock < ROUND_S:
+        for member in engine.members:
+            member.step %= total  # what a step costs does not depend on which it is
+        engine.update()
+        first.losses_T[first.step - 1].item()
+        steps += 1
+    return (time.perf_counter() - clock) / steps / len(engine.members)

@@ -1,0 +1,120 @@
+"""Engines of a study: the same rows however its blocks are cut; auto chooses once a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import initmem
+from initmem.models.stacked import FORMS
+from initmem.records.store import Store
+from initmem.study.recipe import variants
+from initmem.study.spec import StudyError, UserError
+from initmem.training.batched import Batched
+from initmem.training.replica import Training
+from initmem.tune import engines
+from initmem.tune.rerun import rerun
+from tests.tiny import TINY, study
+from tests.tune.driving import differing
+
+BATCHED = "resources.engine=batched"
+
+
+def test_batched_rows_do_not_depend_on_the_block(tmp_path: Path) -> None:
+    for cut in ("all", "1", "3"):
+        of = study(tmp_path, BATCHED, f"resources.replicas={cut}")
+        summary = initmem.run(of, tmp_path / cut, local=True)
+        assert summary.done == 12 and "failed" not in summary.states
+    assert not differing(tmp_path / "all", tmp_path / "1")
+    assert not differing(tmp_path / "all", tmp_path / "3")
+    rows = Store(tmp_path / "all").rows()
+    assert {row["engine"] for row in rows} == {"batched"}
+    assert rerun(tmp_path / "1", rows[5]["replica"], "data") == {}
+
+
+def test_batched_rows_are_the_same_on_ray(tmp_path: Path) -> None:
+    of = study(tmp_path, BATCHED)
+    initmem.run(of, tmp_path / "local", local=True)
+    initmem.run(of, tmp_path / "ray", workers=2)
+    assert not differing(tmp_path / "local", tmp_path / "ray")
+
+
+def test_networks_of_two_shapes_in_one_cell(tmp_path: Path) -> None:
+    text = TINY.replace("init.scale: [1, 2]", "model.width: [8, 16]")
+    text = text.replace(", width: 16}", "}") + "memory_axis: model.width\n"
+    of = study(tmp_path, BATCHED, text=text)
+    summary = initmem.run(of, tmp_path / "run", local=True)
+    assert summary.done == 12 and "failed" not in summary.states
+
+
+def test_an_error_is_its_own_replicas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    initmem.run(study(tmp_path, BATCHED), tmp_path / "whole", local=True)
+    real = Training.outcome
+
+    def outcome(self: Training):
+        if self.seed == 1 and self.recipe.init.scale == 2:
+            raise ZeroDivisionError("first line\nsecond")
+        return real(self)
+
+    monkeypatch.setattr(Training, "outcome", outcome)
+    initmem.run(study(tmp_path, BATCHED), tmp_path / "run", local=True)
+    rows = {row["replica"]: row for row in Store(tmp_path / "run").rows()}
+    failed = [row for row in rows.values() if row["state"] == "failed"]
+    assert len(rows) == 12 and len(failed) == 3
+    assert {row["error"] for row in failed} == {"ZeroDivisionError: first line"}
+    for row in Store(tmp_path / "whole").rows():
+        mine = rows[row["replica"]]
+        assert mine["state"] == "failed" or mine["curve"] == row["curve"]
+
+
+def test_a_network_without_a_form_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"tiny.yaml:15: resources.engine: batched has no form of "
+                       r"resnet9; write loop, or auto"):  # fmt: skip
+        study(tmp_path, text=TINY.replace("name: mlp", "name: resnet9").replace(
+            "resources: {", "resources: {engine: batched, "))  # fmt: skip
+    stacks = {name for name, model in variants("model").items() if model.stacks}
+    assert stacks == set(FORMS)
+
+
+def test_auto_takes_loop_where_there_is_nothing_to_choose(tmp_path: Path) -> None:
+    of = study(tmp_path, "resources.engine=auto", text=TINY.replace("name: mlp", "name: resnet9"))
+    assert engines.open_choices(of) == {}
+
+
+@pytest.mark.parametrize("fast", ["loop", "batched"])
+def test_auto_is_timed_once_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fast: str
+) -> None:
+    of = study(tmp_path, "resources.engine=auto")
+    timings: list[str] = []
+
+    def seconds(engine: object) -> float:
+        name = "batched" if isinstance(engine, Batched) else "loop"
+        timings.append(name)
+        return 1.0 if name == fast else 2.0
+
+    monkeypatch.setattr(engines, "_seconds_a_step", seconds)
+    initmem.run(of, tmp_path / "run", local=True)
+    assert sorted(set(timings)) == ["batched", "loop"]
+    assert {row["engine"] for row in Store(tmp_path / "run").rows()} == {fast}
+    timings.clear()
+    more = study(tmp_path, "resources.engine=auto", "search.draws=4")
+    initmem.run(more, tmp_path / "run", local=True)
+    assert not timings
+    plain = study(tmp_path, f"resources.engine={fast}", "search.draws=4")
+    initmem.run(plain, tmp_path / "plain", local=True)
+    assert not differing(tmp_path / "plain", tmp_path / "run")
+
+
+def test_timing_trains_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "ROUND_S", 0.01)
+    of = study(tmp_path, "resources.engine=auto")
+    found = engines.timed(of, engines.open_choices(of), Path("data"))
+    assert len(found) == 1 and set(found.values()) <= {"loop", "batched"}
+
+
+def test_the_engine_of_a_run_stays(tmp_path: Path) -> None:
+    initmem.run(study(tmp_path), tmp_path / "run", local=True)
+    with pytest.raises(UserError, match=r"resources\.engine: loop -> batched"):
+        initmem.run(study(tmp_path, BATCHED), tmp_path / "run", local=True)

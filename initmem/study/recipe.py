@@ -31,9 +31,11 @@ class Recipe(Section):
     optim: Optimizer
     eval_every: Count | None = None
     """Steps between evaluations; null is once an epoch. The last step is always evaluated."""
-    precision: Literal["float32", "bf16"] = "float32"
-    """float32: without TF32, on every device. bf16: autocast of the forward pass; weights and
-    optimizer stay float32."""
+    precision: Literal["float32", "medium", "bf16"] = "float32"
+    """float32: without TF32, on every device. medium: float32, but products of matrices as torch's
+    `set_float32_matmul_precision("medium")` allows: other kernels on a CPU, operands in bf16 where
+    it has AMX, TF32 on a GPU. bf16: autocast of the forward pass; weights and optimizer stay
+    float32."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Recipe:

@@ -111,6 +111,20 @@ def arithmetic(threads: int, deterministic: bool) -> Iterator[None]:
         cudnn.benchmark, conv.fp32_precision, matmul.fp32_precision = before[2:]
 
 
+@contextmanager
+def products(precision: str) -> Iterator[None]:
+    """Products of float32 matrices: exact, or as precision `medium` allows."""
+    cpu: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # torch's stubs lack it
+    gpu = torch.backends.cuda.matmul
+    before = cpu.fp32_precision, gpu.fp32_precision
+    if precision == "medium":
+        cpu.fp32_precision, gpu.fp32_precision = "bf16", "tf32"
+    try:
+        yield
+    finally:
+        cpu.fp32_precision, gpu.fp32_precision = before
+
+
 def device_of(study: Study) -> torch.device:
     """cpu or cuda. Raises UserError where GPUs are asked for and there are none."""
     asked = study.resources.device or ("cuda" if study.resources.gpus else "cpu")
@@ -139,10 +153,12 @@ def train_team(
         dataset = load(replicas[0].recipe.data, data).to(device)
         trainings = [Training(r.recipe, r.seed, dataset, device, engine) for r in replicas]
         labels = {t: label(study, r) for t, r in zip(trainings, replicas, strict=True)}
-        for training in train(trainings, checkpoints, study.resources.checkpoint_every):
-            yield {labels[training]: training.curve[-1]}
-        for row, training in zip(rows, trainings, strict=True):
-            row |= training.outcome().row()
+        with products(replicas[0].recipe.precision):
+            for training in train(trainings, checkpoints, study.resources.checkpoint_every):
+                yield {labels[training]: training.curve[-1]}
+            outcomes = [training.outcome() for training in trainings]
+        for row, training, outcome in zip(rows, trainings, outcomes, strict=True):
+            row |= outcome.row()
             row["parameters"] = sum(p.numel() for p in training.network.parameters())
             row |= {"data_hash": dataset.hash, "run.seconds": training.seconds}
     except (UserError, torch.AcceleratorError):

@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from initmem.data.load import load
-from initmem.models.stacked import FORMS
 from initmem.records.store import Store
 from initmem.study.plan import Replica, arms, blocks, cell
 from initmem.study.spec import Study
 from initmem.training.loop import ENGINES, Engine
 from initmem.training.replica import Training
-from initmem.tune.block import arithmetic, choice, device_of, same_shape
+from initmem.tune.block import arithmetic, choice, device_of, products, same_shape
 
 ROUNDS, ROUND_S = 5, 0.2
 
@@ -32,7 +31,7 @@ def open_choices(study: Study) -> dict[str, list[Replica]]:
     for arm in arms(study):
         for block in blocks(study, cell(study, arm, 0, point)):
             for team in same_shape(block.replicas):
-                if team[0].recipe.model.name in FORMS:
+                if team[0].recipe.model.stacks:
                     found.setdefault(choice(team, device_of(study)), team)
     return found
 
@@ -65,9 +64,10 @@ def _fastest(study: Study, team: Sequence[Replica], data: Path) -> str:
         for name in ("loop", "batched")
     }
     seconds = dict.fromkeys(engines, float("inf"))
-    for _ in range(ROUNDS):
-        for name, engine in engines.items():
-            seconds[name] = min(seconds[name], _seconds_a_step(engine))
+    with products(team[0].recipe.precision):
+        for _ in range(ROUNDS):
+            for name, engine in engines.items():
+                seconds[name] = min(seconds[name], _seconds_a_step(engine))
     return min(seconds, key=lambda name: seconds[name])
 
 

@@ -19,6 +19,8 @@ from initmem.training.initialize import group_of
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 """Coefficients of the quintic iteration of Muon (Jordan et al. 2024), five rounds in bf16."""
+MUON_REST = {"beta1": 0.9, "beta2": 0.95, "eps": 1e-8}
+"""Of the AdamW that Muon leaves stem, head and vectors to."""
 
 
 class Slots:
@@ -53,109 +55,99 @@ class BatchedStepper:
         differ in real numbers alone."""
         self.optims, self.weights, self.slots, self.total = optims, weights, slots, total
         self.device = next(iter(weights.values())).device
-        clips = [math.inf if o.clip is None else o.clip for o in optims]
-        self.clip_R = self._tensor(clips) if min(clips) < math.inf else None
-        fields = ("momentum", "beta1", "beta2", "eps", "alpha")
-        has = [f for f in fields if f in type(optims[0]).model_fields]
-        self.constants = {f: self._tensor([getattr(o, f) for o in optims]) for f in has}
+        self.clips = any(o.clip is not None for o in optims)
+        self.l2 = any(o.l2 for o in optims)
+        self.shrinks = any(o.weight_decay for o in optims)
+        self.of: dict[str, Tensor] = {}
+        """Field or rate of each network, [R]."""
+        self._put("clip", [math.inf if o.clip is None else o.clip for o in optims])
+        for field in ("momentum", "beta1", "beta2", "eps", "alpha"):
+            if field in type(optims[0]).model_fields:
+                self._put(field, [getattr(o, field) for o in optims])
+        if optims[0].name == "muon":
+            for field, value in MUON_REST.items():
+                self._put(field, [value] * len(optims))
 
-    def _tensor(self, values: Sequence[float]) -> Tensor:
-        return torch.tensor(values, dtype=torch.float32, device=self.device)
+    def _put(self, field: str, values: Sequence[float]) -> None:
+        self.of[field] = torch.tensor(values, dtype=torch.float32, device=self.device)
 
-    @torch.no_grad()
-    def step(self, index: int, gradients: dict[str, Tensor]) -> None:
-        """Apply gradients, name -> [R, *shape], as update `index`, counted from 0. They are
-        written over."""
+    def at(self, index: int) -> None:
+        """Set the rates for update `index`, counted from 0."""
         rates = [learning_rate(o, index, self.total) for o in self.optims]
         acts = [decays(o, index) for o in self.optims]
-        l2s = [o.l2 * a for o, a in zip(self.optims, acts, strict=True)]
-        shrink = [
-            1 - rate * o.weight_decay * a
-            for rate, o, a in zip(rates, self.optims, acts, strict=True)
-        ]
-        if self.clip_R is not None:
-            gradients = self._clipped(gradients, self.clip_R)
-        rate_R = self._tensor(rates)
-        l2_R = self._tensor(l2s) if any(l2s) else None
-        shrink_R = self._tensor(shrink) if set(shrink) != {1.0} else None
+        both = list(zip(self.optims, acts, strict=True))
+        self._put("rate", rates)
+        if self.l2:
+            self._put("l2", [o.l2 * act for o, act in both])
+        if self.shrinks:
+            decay = [o.weight_decay * act for o, act in both]
+            self._put("shrink", [1 - r * d for r, d in zip(rates, decay, strict=True)])
+        if "beta2" in self.of:
+            betas = [self.of[field].tolist() for field in ("beta1", "beta2")]
+            self._put("correction1", [1 - beta ** (index + 1) for beta in betas[0]])
+            self._put("correction2", [math.sqrt(1 - beta ** (index + 1)) for beta in betas[1]])
+
+    @torch.no_grad()
+    def apply(self, gradients: dict[str, Tensor]) -> None:
+        """Gradients, name -> [R, *shape], to the weights. They are written over."""
+        if self.clips:
+            gradients = self._clipped(gradients)
         rule = getattr(self, f"_{self.optims[0].name}")
         for name, weight in self.weights.items():
             gradient = gradients[name]
-            if l2_R is not None:
-                gradient.addcmul_(weight, _over(l2_R, weight))
-            if shrink_R is not None:
-                weight.mul_(_over(shrink_R, weight))
-            rule(name, weight, gradient, self.slots[name], rate_R, index)
+            if self.l2:
+                gradient.addcmul_(weight, self._of("l2", weight))
+            if self.shrinks:
+                weight.mul_(self._of("shrink", weight))
+            rule(name, weight, gradient, self.slots[name])
 
-    def _clipped(self, gradients: dict[str, Tensor], clip_R: Tensor) -> dict[str, Tensor]:
+    def _clipped(self, gradients: dict[str, Tensor]) -> dict[str, Tensor]:
         """Each network's gradient cut to its largest norm, with torch's own margin of 1e-6."""
         norms = [g.flatten(1).norm(dim=1) for g in gradients.values()]
-        share_R = (clip_R / (torch.stack(norms).norm(dim=0) + 1e-6)).clamp(max=1.0)
+        norm_R = torch.stack(norms).norm(dim=0)
+        share_R = (self.of["clip"] / (norm_R + 1e-6)).clamp(max=1.0)
         return {name: g * _over(share_R, g) for name, g in gradients.items()}
 
-    def _of(self, field: str, weight: Tensor) -> Tensor:
-        return _over(self.constants[field], weight)
+    def _of(self, field: str, like: Tensor) -> Tensor:
+        return _over(self.of[field], like)
 
-    def _sgd(
-        self, name: str, weight: Tensor, g: Tensor, slots: Tensor, rate_R: Tensor, index: int
-    ) -> None:
-        weight.addcmul_(g, _over(rate_R, g), value=-1)
+    def _sgd(self, name: str, weight: Tensor, g: Tensor, slots: Tensor) -> None:
+        weight.addcmul_(g, self._of("rate", g), value=-1)
 
-    def _momentum(
-        self, name: str, weight: Tensor, g: Tensor, slots: Tensor, rate_R: Tensor, index: int
-    ) -> None:
+    def _momentum(self, name: str, weight: Tensor, g: Tensor, slots: Tensor) -> None:
         momentum = self._of("momentum", g)
         velocity = slots[0].mul_(momentum).add_(g)
         if self.optims[0].nesterov:
             velocity = torch.addcmul(g, velocity, momentum)
-        weight.addcmul_(velocity, _over(rate_R, g), value=-1)
+        weight.addcmul_(velocity, self._of("rate", g), value=-1)
 
-    def _rmsprop(
-        self, name: str, weight: Tensor, g: Tensor, slots: Tensor, rate_R: Tensor, index: int
-    ) -> None:
+    def _rmsprop(self, name: str, weight: Tensor, g: Tensor, slots: Tensor) -> None:
         alpha = self._of("alpha", g)
         square = slots[0].mul_(alpha).add_(g * g * (1 - alpha))
-        weight.sub_(g / square.sqrt().add_(self._of("eps", g)) * _over(rate_R, g))
+        step = g / square.sqrt().add_(self._of("eps", g))
+        weight.addcmul_(step, self._of("rate", g), value=-1)
 
-    def _adam(
-        self, name: str, weight: Tensor, g: Tensor, slots: Tensor, rate_R: Tensor, index: int
-    ) -> None:
+    def _adam(self, name: str, weight: Tensor, g: Tensor, slots: Tensor) -> None:
+        """Kingma and Ba (arXiv 1412.6980, algorithm 1)."""
         beta1, beta2 = self._of("beta1", g), self._of("beta2", g)
-        _adam_step(weight, g, slots, _over(rate_R, g), beta1, beta2, self._of("eps", g), index)
+        mean = slots[0].mul_(beta1).add_(g * (1 - beta1))
+        square = slots[1].mul_(beta2).add_(g * g * (1 - beta2))
+        root = square.sqrt().div_(self._of("correction2", g)).add_(self._of("eps", g))
+        rate = self._of("rate", g) / self._of("correction1", g)
+        weight.addcmul_(mean / root, rate, value=-1)
 
     _adamw = _adam
 
-    def _muon(
-        self, name: str, weight: Tensor, g: Tensor, slots: Tensor, rate_R: Tensor, index: int
-    ) -> None:
+    def _muon(self, name: str, weight: Tensor, g: Tensor, slots: Tensor) -> None:
         if group_of(name) != "body" or g.ndim < 3:
-            beta1, beta2, eps = (self._tensor([value]) for value in (0.9, 0.95, 1e-8))
-            _adam_step(weight, g, slots, _over(rate_R, g), beta1, beta2, eps, index)
+            self._adam(name, weight, g, slots)
             return
         momentum = self._of("momentum", g)
         velocity = slots[0].lerp_(g, 1 - momentum)
-        update_ROI = _orthogonal(g.lerp(velocity, momentum))
-        size = 0.2 * math.sqrt(max(update_ROI.shape[1:]))  # the size of AdamW's update
-        weight.sub_(update_ROI * _over(rate_R * size, g))
-
-
-def _adam_step(
-    weight: Tensor,
-    g: Tensor,
-    slots: Tensor,
-    rate: Tensor,
-    beta1: Tensor,
-    beta2: Tensor,
-    eps: Tensor,
-    index: int,
-) -> None:
-    """Kingma and Ba (arXiv 1412.6980, algorithm 1)."""
-    mean = slots[0].mul_(beta1).add_(g * (1 - beta1))
-    square = slots[1].mul_(beta2).add_(g * g * (1 - beta2))
-    correction1 = 1 - beta1.double() ** (index + 1)
-    correction2 = 1 - beta2.double() ** (index + 1)
-    root = square.sqrt().div_(correction2.sqrt().float()).add_(eps)
-    weight.sub_(mean / root * (rate / correction1).float())
+        matrix_ROI = g.lerp(velocity, momentum).flatten(2)
+        size = 0.2 * math.sqrt(max(matrix_ROI.shape[1:]))  # the size of AdamW's update
+        update = _orthogonal(matrix_ROI).view(g.shape)
+        weight.addcmul_(update, self._of("rate", g) * size, value=-1)
 
 
 def _orthogonal(g_ROI: Tensor) -> Tensor:
@@ -167,7 +159,7 @@ def _orthogonal(g_ROI: Tensor) -> Tensor:
     for _ in range(5):
         gram = x @ x.transpose(1, 2)
         x = a * x + (b * gram + c * (gram @ gram)) @ x
-    return (x if wide else x.transpose(1, 2)).float()
+    return (x if wide else x.transpose(1, 2)).float().contiguous()
 
 
 def _over(value_R: Tensor, like: Tensor) -> Tensor:

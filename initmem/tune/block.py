@@ -22,9 +22,10 @@ from initmem.records.store import Store
 from initmem.study.plan import Block, Replica
 from initmem.study.recipe import digest, flatten
 from initmem.study.spec import Study, UserError, one_line
-from initmem.training.batched import alone, shape
+from initmem.training.batched import alone
 from initmem.training.loop import Checkpoints, train
 from initmem.training.replica import Training, conditions
+from initmem.training.stack import shape
 
 Progress = dict[str, dict[str, float]]
 """The label of a replica -> the newest point of its curve."""
@@ -58,11 +59,12 @@ def teams(
     study: Study, block: Block, choices: Mapping[str, str]
 ) -> Iterator[tuple[str, list[Replica]]]:
     """Engine and replicas that it trains at once. choices: see `engines.timed`."""
+    device = device_of(study)
     for team in same_shape(block.replicas):
         engine: str = study.resources.engine
         if engine == "auto":
-            engine = choices.get(choice(team, device_of(study)), "loop")
-        if engine == "loop" or alone(team[0].recipe):
+            engine = choices.get(choice(team, device), "loop")
+        if engine == "loop" or (engine == "batched" and alone(team[0].recipe, device)):
             yield from ((engine, [replica]) for replica in team)
         else:
             yield engine, team

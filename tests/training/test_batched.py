@@ -12,10 +12,11 @@ import torch
 from initmem.data.load import load
 from initmem.study.recipe import Recipe
 from initmem.training import batched
-from initmem.training.batched import Batched, alone, shape
+from initmem.training.batched import Batched, alone
 from initmem.training.loop import train
 from initmem.training.outcome import Outcome
 from initmem.training.replica import Training
+from initmem.training.stack import shape
 from tests.tiny import Memory, exhaust, recipe
 
 CPU = torch.device("cpu")
@@ -152,9 +153,13 @@ def test_a_checkpoint_holds_one_replica_and_is_of_its_engine() -> None:
 
 def test_large_networks_train_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     of = ROOMS[0]
-    assert not alone(of)
+    assert not alone(of, CPU)
     monkeypatch.setattr(batched, "ALONE", 0)
-    assert alone(of) and len(Batched([begun(of, 0)]).rows) == 1
+    assert (
+        alone(of, CPU)
+        and not alone(of, torch.device("cuda"))
+        and len(Batched([begun(of, 0)]).rows) == 1
+    )
 
 
 def test_engines_agree_in_distribution() -> None:

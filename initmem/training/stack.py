@@ -1,0 +1,80 @@
+"""Replicas of one shape with their parameters in one stack, a row each."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import torch
+from torch import Tensor
+
+from initmem.data.dataset import order
+from initmem.study.recipe import Recipe
+from initmem.training.batched_optimizers import BatchedStepper
+from initmem.training.replica import Training
+
+
+def shape(recipe: Recipe) -> Hashable:
+    """The same for networks that can share a stack: they differ in their initialization and in
+    real numbers of the optimizer."""
+    optim = recipe.optim
+    kind = optim.name, getattr(optim, "nesterov", None), recipe.batch, recipe.total_steps
+    return recipe.data, recipe.model, kind, recipe.evaluation_interval, recipe.precision
+
+
+class Stack:
+    """The networks of its members are views into its rows, so whatever reads a member reads what
+    the stack has come to."""
+
+    def __init__(self, members: list[Training]) -> None:
+        self.data, self.device = members[0].data, members[0].device
+        self.stack(members)
+
+    def rows_of(self, members: list[Training]) -> list[Training]:
+        """Whose parameters the rows hold; what is beyond the members is company."""
+        return members
+
+    def stack(self, members: list[Training]) -> None:
+        """Copy the members into one stack, and make their tensors views of its rows."""
+        self.members = members
+        if not members:
+            return
+        self.rows = self.rows_of(members)
+        self.order_RN = torch.empty(0)
+        self.weights: dict[str, Tensor] = {}
+        slots = {}
+        for name in members[0].stepper.tensors:
+            weights = [row.network.get_parameter(name).detach() for row in self.rows]
+            self.weights[name] = torch.stack(weights)
+            slots[name] = torch.stack([row.stepper.tensors[name] for row in self.rows], dim=1)
+        self.losses_TR = torch.stack([row.losses_T for row in self.rows], dim=1)
+        for r, member in enumerate(members):
+            for name, weight in self.weights.items():
+                member.network.get_parameter(name).data = weight[r]
+                member.stepper.tensors[name] = slots[name][:, r]
+            member.losses_T = self.losses_TR[:, r]
+        optims = [row.recipe.optim for row in self.rows]
+        total = members[0].recipe.total_steps
+        self.stepper = BatchedStepper(optims, self.weights, slots, total)
+
+    def part(self, gone: list[Training]) -> None:
+        self.stack([member for member in self.members if member not in gone])
+
+    def chosen(self) -> Tensor:
+        """Indices [R, B] of the next step's examples."""
+        recipe, count = self.members[0].recipe, len(self.data.train.targets)
+        epoch, place = divmod(self.members[0].step, recipe.steps_per_epoch)
+        if place == 0 or not len(self.order_RN):
+            orders = [order(count, row.seed, "order", epoch) for row in self.rows]
+            self.order_RN = torch.stack(orders).to(self.device)
+        return self.order_RN[:, place * recipe.batch : (place + 1) * recipe.batch]
+
+    def images(self, from_: Tensor, chosen_RB: Tensor) -> Tensor:
+        """Inputs [R, B, ...] out of `from_`, varied as the recipe says."""
+        inputs = from_.index_select(0, chosen_RB.flatten()).unflatten(0, chosen_RB.shape)
+        if self.members[0].varies:
+            inputs = torch.stack([r.vary(x) for r, x in zip(self.rows, inputs, strict=True)])
+        return inputs
+
+    def targets(self, chosen_RB: Tensor) -> Tensor:
+        chosen = chosen_RB.flatten()
+        return self.data.train.targets.index_select(0, chosen).unflatten(0, chosen_RB.shape)

@@ -3,6 +3,8 @@ what `--local` does without Ray."""
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 import platform
 import socket
@@ -52,6 +54,7 @@ def arithmetic(threads: int, deterministic: bool) -> Iterator[None]:
     """Fix what the bits of a result depend on, beside recipe and seed: threads; on a GPU, kernels
     whose bits are the same every time, or the fastest; float32 without TF32, which keeps 10 bits
     of 23 and is torch's default for convolutions. The process gets its own settings back."""
+    keep_memory()
     # Read once, at the first product on a GPU, and then asked of every deterministic study: it
     # must be there even if the first study of this process is not deterministic.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -76,6 +79,18 @@ def arithmetic(threads: int, deterministic: bool) -> Iterator[None]:
         torch.set_flush_denormal(False)
         torch.use_deterministic_algorithms(before[1])
         cudnn.benchmark, conv.fp32_precision, matmul.fp32_precision = before[2:]
+
+
+@functools.cache
+def keep_memory() -> None:
+    """Let the C library keep what is freed for what is asked for next: given back to the system
+    and taken again in every step, activations cost page faults. For good, for glibc cannot be
+    told to go back; other C libraries are left as they are. No bit depends on it."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(-4, 0)  # M_MMAP_MAX: no block is a mapping of its own, which free would undo
+        mallopt(-1, -1)  # M_TRIM_THRESHOLD: the end of the heap is never given back
+        mallopt(-2, 64 * 2**20)  # M_TOP_PAD: it grows in steps of 64 MiB
 
 
 def device_of(study: Study) -> torch.device:

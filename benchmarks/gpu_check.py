@@ -33,7 +33,7 @@ import initmem
 from initmem.records.store import Store
 from initmem.study.recipe import variants
 from initmem.study.spec import Study
-from initmem.tune.block import arithmetic
+from initmem.tune.process import arithmetic
 from tests import tiny
 from tests.training.test_gpu import BUILT, WIDE, cut_equals_uncut, starts_as_on_a_cpu, trained
 from tests.training.test_loop import CUT

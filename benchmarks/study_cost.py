@@ -28,7 +28,7 @@ from initmem.study.recipe import Recipe
 from initmem.study.size import IMAGES
 from initmem.study.spec import Study
 from initmem.training.replica import Training
-from initmem.tune.block import arithmetic
+from initmem.tune.process import arithmetic
 
 WARM_UP, TIMED = 2, 5
 """Steps before the clock starts, and under it."""

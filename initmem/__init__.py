@@ -11,6 +11,7 @@ From a notebook, with the functions that the command line calls:
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 __version__ = "0.1.0"
@@ -22,6 +23,10 @@ _HOMES = {
     "rows": ("initmem.records.store", "rows"),
     "cells": ("initmem.memory.table", "cells"),
 }
+
+# OpenMP reads it once, when torch is loaded: this is before that in commands, workers and
+# notebooks alike. By default, threads that wait spin, and slow each other down on shared cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def __getattr__(name: str) -> Any:

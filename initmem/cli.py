@@ -5,7 +5,6 @@ ray and torch are imported by the verbs that train, so that all others answer at
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -108,7 +107,6 @@ def run(
     Example: initmem run studies/digits.yaml --workers 2 --set optim.epochs=50
     """
     checked = load(study, overrides)
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read once, when torch is imported
     from initmem.tune.launch import run as train
 
     try:

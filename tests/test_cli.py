@@ -107,7 +107,7 @@ def test_export_of_a_run_without_rows(tmp_path: Path, tiny: Path) -> None:
 def test_failed_replicas_make_the_status_1(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from initmem.training.loop import Training
+    from initmem.training.replica import Training
 
     def broken(self: Training) -> None:
         raise ZeroDivisionError("no")
@@ -124,7 +124,7 @@ def test_fetch_of_what_needs_no_files() -> None:
 def test_interrupted_runs_say_how_to_go_on(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from initmem.training.loop import Training
+    from initmem.training.replica import Training
 
     update = Training.update
 

@@ -20,7 +20,7 @@ MAY = {
     "initmem/data": {STUDY, DATA, "torch", "torchvision", "numpy", "sklearn"},
     "initmem/models": {STUDY, MODELS, "torch"},
     "initmem/training": {STUDY, DATA, MODELS, TRAINING, "torch"},
-    "initmem/memory": {"numpy", "scipy", "sklearn", "pandas", MEMORY},
+    "initmem/memory": {"numpy", "scipy", "sklearn", "threadpoolctl", "pandas", MEMORY},
     "initmem/search": {STUDY, MEMORY, SEARCH, "numpy", "optuna", "scipy"},
     "initmem/records": {STUDY, MEMORY, RECORDS, "pyarrow", "pandas", "pydantic"},
     "initmem/tune": {

@@ -18,6 +18,7 @@ from scipy.stats import norm, qmc
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+from threadpoolctl import ThreadpoolController
 
 from initmem.memory.paired import Array
 
@@ -37,6 +38,11 @@ TRAINS = 0.5
 """Probability that a cell trains, below which a place is left out of band and search."""
 PLACES = 2**10
 """Evenly spread, at which the width of the band is measured."""
+
+_one_thread = ThreadpoolController().wrap(limits=1, user_api="blas")
+"""For all that calls BLAS. By default it takes a thread a core: from about 100 cells on, the bits,
+and with them the draws of a search, would depend on the machine; and beside workers that keep the
+cores busy, its threads wait for each other for many times what they save."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +64,13 @@ class Surface:
     """None where no cell failed to train."""
     threshold: float
 
+    @_one_thread
     def believed(self, place_ND: Array) -> tuple[Array, Array]:
         """Mean and standard deviation [N]."""
         mean_N, sd_N = self.process.predict(place_ND, return_std=True)
         return mean_N, sd_N
 
+    @_one_thread
     def trains(self, place_ND: Array) -> Array:
         """Probability [N] that a cell there trains."""
         if self.trained is None:
@@ -87,6 +95,7 @@ class Surface:
         """Points of memory, from the scale of the process."""
         return self.threshold * (1 + np.sinh(scaled))
 
+    @_one_thread
     def with_cell(self, place_D: Array) -> Surface:
         """The surface if a cell there turned out as believed: for cells still in training."""
         mean, _ = self.believed(place_D[None])
@@ -108,6 +117,7 @@ def unsure(remembers_N: Array) -> NDArray[np.bool_]:
     return (UNSURE[0] <= remembers_N) & (remembers_N <= UNSURE[1])
 
 
+@_one_thread
 def surface(measured: Measured, threshold: float) -> Surface | None:
     """The surface that the cells speak for; None where none of them trained.
 

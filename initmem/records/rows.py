@@ -11,6 +11,7 @@ import base64
 import json
 import math
 import re
+import typing
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,7 @@ from pydantic import ValidationError
 
 from initmem.memory import STATES
 from initmem.study.messages import recipe_problem
-from initmem.study.recipe import Recipe, base_type, field_types
+from initmem.study.recipe import Recipe, base_type, discriminator, field_types, variants
 from initmem.study.spec import MAX_THREADS, cut
 
 Row = dict[str, Any]
@@ -208,13 +209,22 @@ def recipe_of(row: Row) -> Recipe:
     nested: Row = {}
     for field in field_types():
         section, _, name = field.partition(".")
-        if row[field] is None:
-            continue  # of another variant, or null, which every such field has as its default
+        if row[field] is None and not _says_null(row, section, name):
+            continue  # of another variant, or null by default
         if name:
             nested.setdefault(section, {})[name] = row[field]
         else:
             nested[section] = row[field]
     return Recipe.model_validate(nested)
+
+
+def _says_null(row: Row, section: str, name: str) -> bool:
+    """Whether null is a value of its own for a field of the row's variant, as in a full batch."""
+    variant = variants(section).get(row[f"{section}.{discriminator(section)}"]) if name else None
+    field = variant.model_fields.get(name) if variant else None
+    if field is None or field.default is None:
+        return False
+    return type(None) in typing.get_args(field.annotation)
 
 
 def table(rows: list[Row]) -> pa.Table:

@@ -3,15 +3,12 @@ without Ray."""
 
 from __future__ import annotations
 
-import os
 import platform
 import socket
 import time
 from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -26,6 +23,7 @@ from initmem.training.batched import alone
 from initmem.training.loop import Checkpoints, train
 from initmem.training.replica import Training, conditions
 from initmem.training.stack import shape
+from initmem.tune.process import arithmetic, device_of, products
 
 Progress = dict[str, dict[str, float]]
 """The label of a replica -> the newest point of its curve."""
@@ -80,64 +78,6 @@ def same_shape(replicas: Sequence[Replica]) -> list[list[Replica]]:
 def choice(team: Sequence[Replica], device: torch.device) -> str:
     """What the faster engine depends on, as a name."""
     return digest([repr(shape(team[0].recipe)), len(team), device.type])
-
-
-@contextmanager
-def arithmetic(threads: int, deterministic: bool) -> Iterator[None]:
-    """Fix what the bits of a result depend on, beside recipe and seed: threads; on a GPU, kernels
-    whose bits are the same every time, or the fastest; float32 without TF32, which keeps 10 bits
-    of 23 and is torch's default for convolutions. The process gets its own settings back."""
-    # Read once, at the first product on a GPU, and then asked of every deterministic study: it
-    # must be there even if the first study of this process is not deterministic.
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
-    conv: Any = cudnn.conv  # type: ignore[attr-defined]  # torch's stubs lack it
-    before = (
-        torch.get_num_threads(),
-        torch.are_deterministic_algorithms_enabled(),
-        cudnn.benchmark,
-        conv.fp32_precision,
-        matmul.fp32_precision,
-    )
-    torch.set_num_threads(threads)
-    torch.set_flush_denormal(True)  # arithmetic on denormals is up to 30 times slower
-    torch.use_deterministic_algorithms(deterministic)
-    cudnn.benchmark = not deterministic
-    conv.fp32_precision = matmul.fp32_precision = "ieee"
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before[0])
-        torch.set_flush_denormal(False)
-        torch.use_deterministic_algorithms(before[1])
-        cudnn.benchmark, conv.fp32_precision, matmul.fp32_precision = before[2:]
-
-
-@contextmanager
-def products(precision: str) -> Iterator[None]:
-    """Products of float32 matrices: exact, or as precision `medium` allows."""
-    cpu: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # torch's stubs lack it
-    gpu = torch.backends.cuda.matmul
-    before = cpu.fp32_precision, gpu.fp32_precision
-    if precision == "medium":
-        cpu.fp32_precision, gpu.fp32_precision = "bf16", "tf32"
-    try:
-        yield
-    finally:
-        cpu.fp32_precision, gpu.fp32_precision = before
-
-
-def device_of(study: Study) -> torch.device:
-    """cpu or cuda. Raises UserError where GPUs are asked for and there are none."""
-    asked = study.resources.device or ("cuda" if study.resources.gpus else "cpu")
-    there = torch.cuda.device_count()
-    if asked == "cuda" and not there:
-        field = "device: cuda" if study.resources.device else f"gpus: {study.resources.gpus:g}"
-        raise UserError(
-            f"{study.name}: resources: asks for {field}, but this machine has no GPU that torch "
-            f"can use; remove it or write device: auto, which takes what there is"
-        )
-    return torch.device("cuda" if asked != "cpu" and there else "cpu")
 
 
 def train_team(

@@ -16,7 +16,8 @@ from initmem.study.plan import Replica, arms, blocks, cell
 from initmem.study.spec import Study
 from initmem.training.loop import ENGINES, Engine
 from initmem.training.replica import Training
-from initmem.tune.block import arithmetic, choice, device_of, products, same_shape
+from initmem.tune.block import choice, same_shape
+from initmem.tune.process import arithmetic, device_of, products
 
 ROUNDS, ROUND_S = 5, 0.2
 

@@ -19,9 +19,10 @@ from initmem.search.agenda import Agenda
 from initmem.study.compare import conflicts
 from initmem.study.plan import Point, arms, asked_by, count, resolve
 from initmem.study.spec import Study, UserError
-from initmem.tune.block import device_of, first_line, train_block
+from initmem.tune.block import first_line, train_block
 from initmem.tune.engines import settle, timed
 from initmem.tune.owner import owning
+from initmem.tune.process import device_of
 from initmem.tune.stop import stoppable
 from initmem.tune.watch import Watch
 

@@ -13,7 +13,8 @@ from initmem.records.rows import recipe_of
 from initmem.records.store import Store
 from initmem.study.plan import Replica
 from initmem.study.spec import UserError, cut
-from initmem.tune.block import arithmetic, train_team
+from initmem.tune.block import train_team
+from initmem.tune.process import arithmetic
 
 
 class _Nowhere:

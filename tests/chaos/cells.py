@@ -41,12 +41,12 @@ def raises(scene: Scene) -> Line:
     path.write_text(ARMS.replace("BAD", "24"))
     run = scene.folder / "raising"
     code = (
-        "import initmem.training.loop as loop\n"
-        "build = loop.build\n"
+        "import initmem.training.replica as replica\n"
+        "build = replica.build\n"
         "def broken(model, *rest):\n"
         "    if model.width == 24: raise RuntimeError('one cell raises\\nwith a second line')\n"
         "    return build(model, *rest)\n"
-        "loop.build = broken\n"
+        "replica.build = broken\n"
         "from initmem.cli import main\n"
         "main()\n"
     )

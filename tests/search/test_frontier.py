@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from initmem.memory.surface import Measured, surface
 from initmem.search import frontier
@@ -117,6 +120,47 @@ def test_a_surface_knows_what_it_was_told_and_doubts_the_rest() -> None:
     assert found.memory(mean_N) == pytest.approx(memory(place_ND), abs=0.5)
     _, far = found.believed(np.array([[1.0, 0.5]]))
     assert far[0] > 3 * sd_N.max()
+
+
+def test_the_bits_of_a_surface_do_not_depend_on_the_number_of_cores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 250 cells they do, where BLAS takes 3 threads."""
+    rng = np.random.default_rng(0)
+    place_ND, other_ND = rng.random((250, 2)), rng.random((1000, 2))
+    found_N = memory(place_ND)
+    found_N[place_ND[:, 0] > 0.8] = np.nan
+    cells = Measured(place_ND, found_N, np.full(250, 0.3))
+    seen: set[tuple[str, int]] = set()
+
+    def watched(of: type, name: str) -> None:
+        original = getattr(of, name)
+
+        def watching(self: Any, *args: Any, **named: Any) -> Any:
+            blas = [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+            assert blas
+            seen.update((f"{of.__name__}.{name}", threads) for threads in blas)
+            return original(self, *args, **named)
+
+        monkeypatch.setattr(of, name, watching)
+
+    calls = [
+        (GaussianProcessRegressor, "fit"),
+        (GaussianProcessRegressor, "predict"),
+        (GaussianProcessClassifier, "fit"),
+        (GaussianProcessClassifier, "predict_proba"),
+    ]
+    for of, name in calls:
+        watched(of, name)
+    believed = []
+    for threads in (1, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            found = surface(cells, threshold=2.0)
+            assert found is not None
+            found = found.with_cell(np.array([0.4, 0.6]))
+            believed.append([*found.believed(other_ND), found.trains(other_ND)])
+    assert all(np.array_equal(a, b) for a, b in zip(*believed, strict=True))
+    assert seen == {(f"{of.__name__}.{name}", 1) for of, name in calls}
 
 
 @pytest.mark.parametrize(

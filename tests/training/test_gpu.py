@@ -14,7 +14,7 @@ from initmem.data.load import load
 from initmem.study.recipe import Recipe, variants
 from initmem.training.loop import train
 from initmem.training.replica import Training
-from initmem.tune.block import arithmetic
+from initmem.tune.process import arithmetic
 from tests.tiny import Memory, exhaust, recipe, study
 from tests.training.test_loop import CUT
 

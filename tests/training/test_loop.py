@@ -1,4 +1,5 @@
-"""The loop: a run cut anywhere equals one that was never cut; what it reports is exact."""
+"""The loop: a run cut anywhere equals one that was never cut; what it reports is exact. That it
+computes what a plain script does is in test_golden.py."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 
 from initmem.data.dataset import order
 from initmem.data.load import load
@@ -91,30 +91,6 @@ def test_two_runs_are_equal_and_two_seeds_are_not() -> None:
     of = recipe()
     same(finish(of), finish(of))
     assert not torch.equal(finish(of).losses_T, finish(of, seed=1).losses_T)
-
-
-def test_equals_a_plain_loop() -> None:
-    """The same network, batches and rule, written out: sgd with L2."""
-    of = recipe(optim={"l2": 0.01})
-    data = load(of.data, Path("data"))
-    network = start(of, seed=4).network
-    ours = finish(of, seed=4)
-    losses = []
-    for step in range(30):
-        epoch, place = divmod(step, 3)
-        batch = order(60, 4, "order", epoch)[20 * place : 20 * place + 20]
-        loss = F.cross_entropy(
-            network(data.prepare(data.train.inputs[batch])), data.train.targets[batch]
-        )
-        network.zero_grad()
-        loss.backward()
-        with torch.no_grad():
-            for p in network.parameters():
-                p -= 0.1 * (p.grad + 0.01 * p)
-        losses.append(loss.item())
-    np.testing.assert_allclose(ours.losses_T.numpy(), losses, rtol=1e-5)
-    logits = network(data.prepare(data.test.inputs))
-    assert bytes(logits.argmax(1).to(torch.uint8).numpy()) == ours.final.test_predictions
 
 
 def test_selected_is_the_earliest_best_and_final_the_last() -> None:

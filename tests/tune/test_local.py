@@ -15,8 +15,8 @@ import torch
 import initmem
 from initmem.study.recipe import variants
 from initmem.study.spec import UserError
-from initmem.training.loop import Training
-from initmem.tune.block import arithmetic
+from initmem.training.replica import Training
+from initmem.tune.process import arithmetic
 from initmem.tune.rerun import rerun
 from tests.data.files import write
 from tests.tiny import study
@@ -234,6 +234,17 @@ def test_rerun_gives_the_same_row_and_notices_another(tmp_path: Path) -> None:
     assert list(rerun(run, row["replica"], "data")) == ["final.test_loss"]
     with pytest.raises(UserError, match="no such replica"):
         rerun(run, "0" * 12, "data")
+
+
+@pytest.mark.parametrize("p", [7, 17])
+def test_rows_of_full_batches_are_read_back_as_such(tmp_path: Path, p: int) -> None:
+    """Of 24 examples, fewer than a batch by default, and of 144, more."""
+    data, optim = f"{{name: modular, p: {p}}}", "{name: adamw, lr: 0.01, batch: null, steps: 12}"
+    rows = trained(tmp_path, data, "{name: transformer, width: 8}", optim)
+    assert all(pd.isna(row["optim.batch"]) for row in rows)
+    assert initmem.run(study(tmp_path, text=(tmp_path / "grid.yaml").read_text(), name="grid"),
+                       tmp_path / "run", local=True).trained == 0  # fmt: skip
+    assert rerun(tmp_path / "run", str(rows[0]["replica"]), "data") == {}
 
 
 def test_local_runs_need_no_ray(tmp_path: Path) -> None:

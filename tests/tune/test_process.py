@@ -1,0 +1,73 @@
+"""What a process that trains is set to, apart from the arithmetic."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+STEPS = """
+import resource
+from pathlib import Path
+import torch
+from initmem.data.load import load
+from initmem.training.replica import Training
+from initmem.tune.process import arithmetic
+from tests.tiny import recipe
+
+def faults(training, steps=4):
+    for _ in range(3):  # until the heap has grown
+        training.update()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(steps):
+        training.update()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // steps
+
+of = recipe(data={"train": 600}, model={"name": "resnet9", "width": 16},
+            optim={"batch": 600, "steps": 30})
+torch.set_num_threads(1)
+training = Training(of, 0, load(of.data, Path("data")), torch.device("cpu"))
+default = faults(training)
+with arithmetic(1, deterministic=False):
+    print(default, faults(training))
+print(default, faults(training))
+"""
+
+
+def said(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """By a process of its own, without what the tests are set to."""
+    clean = {k: v for k, v in os.environ.items() if k != "OMP_WAIT_POLICY"}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**clean, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="page faults as Linux counts them")
+def test_steps_cause_no_page_faults() -> None:
+    """Activations are 2.4 MB and more; a page is 4 KiB. It stays so when the block has ended."""
+    inside, after = (map(int, line.split()) for line in said(STEPS).stdout.splitlines())
+    for default, kept in (inside, after):
+        assert default > 500 and kept < default / 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp tells what it was set to")
+@pytest.mark.parametrize(
+    ("first", "own", "spins"),
+    [
+        ("initmem", {}, "0"),
+        ("initmem.tune.trainable", {}, "0"),
+        ("tests.tiny", {}, "0"),
+        ("benchmarks.study_cost", {}, "0"),
+        ("initmem", {"OMP_WAIT_POLICY": "ACTIVE"}, "30000000000"),
+    ],
+)
+def test_threads_that_wait_do_not_spin(first: str, own: dict[str, str], spins: str) -> None:
+    done = said(f"import {first}; import torch", OMP_DISPLAY_ENV="VERBOSE", **own)
+    told = [line.split()[-1] for line in done.stderr.splitlines() if "GOMP_SPINCOUNT" in line]
+    assert told and set(told) == {f"'{spins}'"}

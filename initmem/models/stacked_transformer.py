@@ -11,9 +11,12 @@ rows, and the last position is one piece of memory per replica.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 Parameters = dict[str, Tensor]
 
@@ -64,10 +67,11 @@ def _attend_by_table(
     T = x_RTD.shape[1]
     first = (L - queries) * T // L  # row of the first position that asks
     q_RSD, k_RTD, v_RTD = _projections(block, x_RTD, x_RTD[:, first:])
-    q_RHSK = q_RSD.unflatten(-1, (heads, -1)).transpose(1, 2)
-    k_RHTK = k_RTD.unflatten(-1, (heads, -1)).transpose(1, 2)
-    scores_RHST = _scaled(q_RHSK) @ k_RHTK.mT
-    scores_RPH = scores_RHST.flatten(2).mT.to(x_RTD.dtype)  # of pairs, query major
+    q_GSK, k_GTK = (
+        x.unflatten(-1, (heads, -1)).transpose(1, 2).flatten(0, 1) for x in (q_RSD, k_RTD)
+    )  # G: replicas and heads
+    scores_GST = _product(_scaled(q_GSK), k_GTK.mT).to(x_RTD.dtype)
+    scores_RPH = scores_GST.view(R, heads, -1).mT  # P: pairs, query major
     v_RLBHK = _rows(v_RTD.to(x_RTD.dtype), rows_RLB).unflatten(-1, (heads, -1))
     answers = []
     for place in range(L - queries, L):
@@ -120,7 +124,44 @@ def _rows(table_RTE: Tensor, rows: Tensor) -> Tensor:
 
 def _linear(x: Tensor, weight_RED: Tensor) -> Tensor:
     """[R, ..., D] times each replica's own matrix, [R, ..., E]."""
-    return (x.flatten(1, -2) @ weight_RED.mT).unflatten(1, x.shape[1:-1])
+    return _product(x.flatten(1, -2), weight_RED.mT).unflatten(1, x.shape[1:-1])
+
+
+def _product(a_RMK: Tensor, b_RKN: Tensor) -> Tensor:
+    """Matrix products under autocast's rules, which a Function does not apply by itself."""
+    device = a_RMK.device.type
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+        a_RMK, b_RKN = a_RMK.to(dtype), b_RKN.to(dtype)
+    return _Product.apply(a_RMK, b_RKN)
+
+
+class _Product(torch.autograd.Function):
+    """torch.bmm whose results for one replica do not depend on how many there are."""
+
+    @staticmethod
+    def forward(ctx: Any, a_RMK: Tensor, b_RKN: Tensor) -> Tensor:
+        ctx.save_for_backward(a_RMK, b_RKN)
+        return _bmm(a_RMK, b_RKN)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dc_RMN: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        a_RMK, b_RKN = ctx.saved_tensors
+        da_RMK = _bmm(dc_RMN, b_RKN.mT) if ctx.needs_input_grad[0] else None
+        # As the transpose of [N, K], the layout of the weight it is the gradient of.
+        db_RKN = _bmm(dc_RMN.mT, a_RMK).mT if ctx.needs_input_grad[1] else None
+        return da_RMK, db_RKN
+
+
+def _bmm(a_RMK: Tensor, b_RKN: Tensor) -> Tensor:
+    if a_RMK.device.type != "cpu":
+        return torch.bmm(a_RMK, b_RKN)
+    # MKL divides a batch among threads by its size, and the order of sums with it.
+    c_RMN = a_RMK.new_empty(len(a_RMK), a_RMK.shape[1], b_RKN.shape[2])
+    for a_MK, b_KN, c_MN in zip(a_RMK, b_RKN, c_RMN, strict=True):
+        torch.mm(a_MK, b_KN, out=c_MN)
+    return c_RMN
 
 
 def _normed(x: Tensor, parameters: Parameters, prefix: str) -> Tensor:

@@ -48,7 +48,7 @@ def transformer(parameters: Parameters, tokens_RBL: Tensor, heads: int) -> Tenso
             y_RQBD = _attend(block, x_RLBD, heads, queries)
             x_RQBD = x_RLBD[:, L - queries :]
         x_RQBD = x_RQBD + _linear(y_RQBD, block["out.weight"])
-        hidden_RQBE = F.gelu(_linear(_normed(x_RQBD, block, "norm2."), block["up.weight"]))
+        hidden_RQBE = _Gelu.apply(_linear(_normed(x_RQBD, block, "norm2."), block["up.weight"]))
         x_RLBD = x_RQBD + _linear(hidden_RQBE, block["down.weight"])
     x_R1BD = _normed(x_RLBD, parameters, f"body.{depth}.")
     return _linear(x_R1BD, parameters["head.weight"])[:, 0].mT
@@ -108,8 +108,8 @@ def _scaled(q: Tensor) -> Tensor:
 
 def _mix(scores_RJBH: Tensor, v_RJBHK: Tensor) -> Tensor:
     """Values weighted by the softmax of scores over J, [R, B, D]."""
-    weights_RJBH = torch.softmax(scores_RJBH, 1).to(v_RJBHK.dtype)
-    return (weights_RJBH[..., None] * v_RJBHK).sum(1).flatten(-2)
+    weights_RJBH = torch.stack([torch.softmax(scores_JBH, 0) for scores_JBH in scores_RJBH])
+    return (weights_RJBH.to(v_RJBHK.dtype)[..., None] * v_RJBHK).sum(1).flatten(-2)
 
 
 def _rows(table_RTE: Tensor, rows: Tensor) -> Tensor:
@@ -152,6 +152,27 @@ class _Product(torch.autograd.Function):
         # As the transpose of [N, K], the layout of the weight it is the gradient of.
         db_RKN = _bmm(dc_RMN.mT, a_RMK).mT if ctx.needs_input_grad[1] else None
         return da_RMK, db_RKN
+
+
+class _Gelu(torch.autograd.Function):
+    """F.gelu, one replica after the other into one piece of memory."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        y = torch.empty_like(x)
+        for x_1, y_1 in zip(x, y, strict=True):
+            torch.ops.aten.gelu.out(x_1, out=y_1)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        dx = torch.empty_like(x)
+        for dy_1, x_1, dx_1 in zip(dy, x, dx, strict=True):
+            torch.ops.aten.gelu_backward.grad_input(dy_1, x_1, grad_input=dx_1)
+        return dx
 
 
 def _bmm(a_RMK: Tensor, b_RKN: Tensor) -> Tensor:

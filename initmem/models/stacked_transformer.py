@@ -7,6 +7,10 @@ Both are exact: logits and gradients are the module's up to rounding.
 
 Activations are [R, L, B, ...]: a softmax or a sum over the few positions then runs along long
 rows, and the last position is one piece of memory per replica.
+
+On a CPU, vectorized loops and threads divide a tensor by its size, and elements at the end of a
+share are rounded otherwise than those amid it. What could differ so (products, GELU, softmax,
+sums over positions) runs one replica at a time: its bits do not depend on the others.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ def transformer(parameters: Parameters, tokens_RBL: Tensor, heads: int) -> Tenso
     tokens_RLB = tokens_RBL.transpose(1, 2)
     embeddings_RVD = parameters["stem.tokens.weight"]
     positions_RL1D = parameters["stem.positions.weight"][:, :, None]
-    R, L, B = tokens_RLB.shape
+    L, B = tokens_RLB.shape[1:]
     V = embeddings_RVD.shape[1]
     depth = sum(name.endswith(".qkv.weight") for name in parameters)
     tabled = _tabled(V, L, B)
@@ -67,9 +71,11 @@ def _attend_by_table(
     T = x_RTD.shape[1]
     first = (L - queries) * T // L  # row of the first position that asks
     q_RSD, k_RTD, v_RTD = _projections(block, x_RTD, x_RTD[:, first:])
+    # G: replicas and heads. Contiguous also for one replica: the layout too decides bits.
     q_GSK, k_GTK = (
-        x.unflatten(-1, (heads, -1)).transpose(1, 2).flatten(0, 1) for x in (q_RSD, k_RTD)
-    )  # G: replicas and heads
+        x.unflatten(-1, (heads, -1)).transpose(1, 2).flatten(0, 1).contiguous()
+        for x in (q_RSD, k_RTD)
+    )
     scores_GST = _product(_scaled(q_GSK), k_GTK.mT).to(x_RTD.dtype)
     scores_RPH = scores_GST.view(R, heads, -1).mT  # P: pairs, query major
     v_RLBHK = _rows(v_RTD.to(x_RTD.dtype), rows_RLB).unflatten(-1, (heads, -1))
@@ -109,7 +115,7 @@ def _scaled(q: Tensor) -> Tensor:
 def _mix(scores_RJBH: Tensor, v_RJBHK: Tensor) -> Tensor:
     """Values weighted by the softmax of scores over J, [R, B, D]."""
     weights_RJBH = torch.stack([torch.softmax(scores_JBH, 0) for scores_JBH in scores_RJBH])
-    return (weights_RJBH.to(v_RJBHK.dtype)[..., None] * v_RJBHK).sum(1).flatten(-2)
+    return _Sum.apply(weights_RJBH.to(v_RJBHK.dtype)[..., None] * v_RJBHK).flatten(-2)
 
 
 def _rows(table_RTE: Tensor, rows: Tensor) -> Tensor:
@@ -152,6 +158,23 @@ class _Product(torch.autograd.Function):
         # As the transpose of [N, K], the layout of the weight it is the gradient of.
         db_RKN = _bmm(dc_RMN.mT, a_RMK).mT if ctx.needs_input_grad[1] else None
         return da_RMK, db_RKN
+
+
+class _Sum(torch.autograd.Function):
+    """x.sum(1), one replica after the other into one piece of memory."""
+
+    @staticmethod
+    def forward(ctx: Any, x_RJ: Tensor) -> Tensor:
+        ctx.shape = x_RJ.shape
+        y_R = x_RJ.new_empty(x_RJ[:, 0].shape)
+        for x_J, y in zip(x_RJ, y_R, strict=True):
+            torch.sum(x_J, 0, out=y)
+        return y_R
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy_R: Tensor) -> Tensor:
+        return dy_R[:, None].expand(ctx.shape)
 
 
 class _Gelu(torch.autograd.Function):

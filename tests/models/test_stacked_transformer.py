@@ -15,10 +15,11 @@ from initmem.models.transformer import Transformer
 VOCABULARY, LENGTH, CLASSES, HEADS = 7, 3, 5, 2
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(autouse=True)
 def threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    """One thread, or as many as the test is parametrized with."""
     before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
+    torch.set_num_threads(getattr(request, "param", 1))
     yield
     torch.set_num_threads(before)
 
@@ -72,7 +73,7 @@ def assert_near(actual: Tensor, expected: Tensor) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("B", [9, 777])
 @pytest.mark.parametrize(("depth", "norm"), [(1, "none"), (2, "layer")])
-@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("threads", [1, 2], indirect=True)
 def test_a_replica_has_the_same_bits_in_any_company(
     depth: int, norm: str, B: int, dtype: torch.dtype
 ) -> None:

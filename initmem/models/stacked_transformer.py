@@ -59,8 +59,11 @@ def transformer(parameters: Parameters, tokens_RBL: Tensor, heads: int) -> Tenso
 
 
 def _tabled(vocabulary: int, length: int, batch: int) -> bool:
-    """Whether tables cost less than the batch. Of one replica's shape alone: its bits follow."""
-    return length * vocabulary < batch and vocabulary**2 < 16 * batch
+    """Whether tables cost less than the batch. Of one replica's shape alone: its bits follow.
+
+    The table of scores grows with vocabulary**2; at width 128 it breaks even near 64 * batch.
+    """
+    return length * vocabulary < batch and vocabulary**2 < 64 * batch
 
 
 def _attend_by_table(

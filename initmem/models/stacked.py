@@ -8,11 +8,14 @@ dimensions R and B first. The result of a replica depends on R and on its neighb
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from initmem.models.stacked_transformer import transformer as stacked_transformer
 
 Parameters = dict[str, Tensor]
 """Name of a module's parameter -> [R, *shape]."""
@@ -59,4 +62,9 @@ def filled(weight_ROI: Tensor, inputs: int) -> Tensor:
     return F.pad(weight_ROI, (0, more[1], 0, more[0])) if any(more) else weight_ROI
 
 
-FORMS: dict[str, Callable[[dict[str, Any]], Form]] = {"mlp": mlp}
+def transformer(fields: dict[str, Any]) -> Form:
+    """`transformer.Transformer`, by exact algebra: see stacked_transformer.py."""
+    return partial(stacked_transformer, heads=fields["heads"])
+
+
+FORMS: dict[str, Callable[[dict[str, Any]], Form]] = {"mlp": mlp, "transformer": transformer}

@@ -89,7 +89,7 @@ SCHEMA = pa.schema(
         "data_hash": pa.string(),
         "device": pa.string(),
         "deterministic": pa.bool_(),  # whether the bits are promised, see README
-        "engine": pa.string(),  # loop or batched
+        "engine": pa.string(),  # loop, batched or graph
         "threads": pa.int64(),
         "version.initmem": pa.string(),
         "version.torch": pa.string(),

@@ -117,10 +117,11 @@ class Resources(Section):
     """Cores, and threads, of a block: 1 and 2 threads give different bits."""
     gpus: Annotated[float, Field(ge=0)] = 0.0
     """GPUs of a block, for example 0.25."""
-    engine: Literal["auto", "loop", "batched"] = "loop"
+    engine: Literal["auto", "loop", "batched", "graph"] = "loop"
     """How a block trains its replicas. loop: one after the other, each the plain module, the
-    reference. batched: those of one shape at once, for mlp and transformer. auto: the faster of
-    the two here, timed once a run for each shape. Engines differ in bits, not in distribution."""
+    reference. batched: those of one shape at once, for mlp and transformer. graph: on a GPU,
+    those of one shape at once. auto: the fastest of them here, timed once a run for each shape.
+    Engines differ in bits, not in distribution."""
     replicas: Count | Literal["all"] = "all"
     """Replicas a block trains; all is a whole cell."""
     checkpoint_every: Count = 1000
@@ -137,6 +138,8 @@ class Resources(Section):
     def _placeable(self) -> Resources:
         if self.device == "cpu" and self.gpus:
             raise invalid("gpus", f"device: cpu has no use for gpus: {self.gpus:g}")
+        if self.engine == "graph" and self.device != "cuda" and not self.gpus:
+            raise invalid("engine", "graph is for a GPU: write device: cuda, or gpus")
         return self
 
 

@@ -49,7 +49,7 @@ class Batched(Stack):
 
     def update(self) -> None:
         step, chosen_RB = self.members[0].step, self.chosen()
-        inputs = self.images(self.inputs, chosen_RB)
+        inputs = self.inputs_of(self.inputs, chosen_RB)
         logits_RCB = self._logits(inputs if self.prepared else self.data.prepare(inputs))
         losses_RB = F.cross_entropy(logits_RCB, self.targets(chosen_RB), reduction="none")
         losses_R = losses_RB.mean(dim=1)

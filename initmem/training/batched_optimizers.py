@@ -24,21 +24,21 @@ MUON_REST = {"beta1": 0.9, "beta2": 0.95, "eps": 1e-8}
 
 
 class Slots:
-    """What an optimizer keeps of one network: for each parameter, tensors [S, *shape]."""
+    """What an optimizer keeps of one network: for each parameter, tensors of its shape."""
 
     def __init__(self, optim: Any, network: nn.Module, total: int) -> None:
-        count = SLOTS[optim.name]
         self.tensors = {
-            name: torch.zeros(count, *p.shape, device=p.device)
+            name: [torch.zeros_like(p.detach()) for _ in range(SLOTS[optim.name])]
             for name, p in network.named_parameters()
         }
 
-    def state(self) -> dict[str, Tensor]:
-        return {name: tensor.clone() for name, tensor in self.tensors.items()}
+    def state(self) -> dict[str, list[Tensor]]:
+        return {name: [t.clone() for t in tensors] for name, tensors in self.tensors.items()}
 
-    def load(self, state: dict[str, Tensor]) -> None:
-        for name, tensor in self.tensors.items():
-            tensor.copy_(state[name])
+    def load(self, state: dict[str, list[Tensor]]) -> None:
+        for name, tensors in self.tensors.items():
+            for tensor, saved in zip(tensors, state[name], strict=True):
+                tensor.copy_(saved)
 
 
 class BatchedStepper:
@@ -48,11 +48,11 @@ class BatchedStepper:
         self,
         optims: Sequence[Any],
         weights: dict[str, Tensor],
-        slots: dict[str, Tensor],
+        slots: dict[str, list[Tensor]],
         total: int,
     ) -> None:
-        """weights: name -> [R, *shape]; slots: name -> [S, R, *shape]; optims: R sections that
-        differ in real numbers alone."""
+        """weights: name -> [R, *shape]; slots: name -> tensors [R, *shape]; optims: R sections
+        that differ in real numbers alone."""
         self.optims, self.weights, self.slots, self.total = optims, weights, slots, total
         self.device = next(iter(weights.values())).device
         self.clips = any(o.clip is not None for o in optims)
@@ -69,7 +69,11 @@ class BatchedStepper:
                 self._put(field, [value] * len(optims))
 
     def _put(self, field: str, values: Sequence[float]) -> None:
-        self.of[field] = torch.tensor(values, dtype=torch.float32, device=self.device)
+        found = torch.tensor(values, dtype=torch.float32)
+        if field in self.of:
+            self.of[field].copy_(found)  # in its place, for a graph that reads it
+        else:
+            self.of[field] = found.to(self.device)
 
     def at(self, index: int) -> None:
         """Set the rates for update `index`, counted from 0."""
@@ -103,31 +107,34 @@ class BatchedStepper:
 
     def _clipped(self, gradients: dict[str, Tensor]) -> dict[str, Tensor]:
         """Each network's gradient cut to its largest norm, with torch's own margin of 1e-6."""
-        norms = [g.flatten(1).norm(dim=1) for g in gradients.values()]
-        norm_R = torch.stack(norms).norm(dim=0)
-        share_R = (self.of["clip"] / (norm_R + 1e-6)).clamp(max=1.0)
+        # A network at a time: the order of a sum over rows depends on how many rows there are.
+        norms = [
+            torch.stack([g[r].norm() for g in gradients.values()]).norm()
+            for r in range(len(self.optims))
+        ]
+        share_R = (self.of["clip"] / (torch.stack(norms) + 1e-6)).clamp(max=1.0)
         return {name: g * _over(share_R, g) for name, g in gradients.items()}
 
     def _of(self, field: str, like: Tensor) -> Tensor:
         return _over(self.of[field], like)
 
-    def _sgd(self, name: str, weight: Tensor, g: Tensor, slots: Tensor) -> None:
+    def _sgd(self, name: str, weight: Tensor, g: Tensor, slots: list[Tensor]) -> None:
         weight.addcmul_(g, self._of("rate", g), value=-1)
 
-    def _momentum(self, name: str, weight: Tensor, g: Tensor, slots: Tensor) -> None:
+    def _momentum(self, name: str, weight: Tensor, g: Tensor, slots: list[Tensor]) -> None:
         momentum = self._of("momentum", g)
         velocity = slots[0].mul_(momentum).add_(g)
         if self.optims[0].nesterov:
             velocity = torch.addcmul(g, velocity, momentum)
         weight.addcmul_(velocity, self._of("rate", g), value=-1)
 
-    def _rmsprop(self, name: str, weight: Tensor, g: Tensor, slots: Tensor) -> None:
+    def _rmsprop(self, name: str, weight: Tensor, g: Tensor, slots: list[Tensor]) -> None:
         alpha = self._of("alpha", g)
         square = slots[0].mul_(alpha).add_(g * g * (1 - alpha))
         step = g / square.sqrt().add_(self._of("eps", g))
         weight.addcmul_(step, self._of("rate", g), value=-1)
 
-    def _adam(self, name: str, weight: Tensor, g: Tensor, slots: Tensor) -> None:
+    def _adam(self, name: str, weight: Tensor, g: Tensor, slots: list[Tensor]) -> None:
         """Kingma and Ba (arXiv 1412.6980, algorithm 1)."""
         beta1, beta2 = self._of("beta1", g), self._of("beta2", g)
         mean = slots[0].mul_(beta1).add_(g * (1 - beta1))
@@ -138,7 +145,7 @@ class BatchedStepper:
 
     _adamw = _adam
 
-    def _muon(self, name: str, weight: Tensor, g: Tensor, slots: Tensor) -> None:
+    def _muon(self, name: str, weight: Tensor, g: Tensor, slots: list[Tensor]) -> None:
         if group_of(name) != "body" or g.ndim < 3:
             self._adam(name, weight, g, slots)
             return

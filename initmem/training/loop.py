@@ -1,8 +1,8 @@
 """The only training loop, whatever the engine.
 
-`loop` trains replicas one after the other, each the plain module; `batched` trains all at once
-that have one shape. A row depends on its recipe, seed, engine, threads and kind of device, never
-on how many replicas were trained beside it, nor on which.
+`loop` trains replicas one after the other, each the plain module; `batched` and `graph` train all
+at once that have one shape. A row depends on its recipe, seed, engine, threads and kind of device,
+never on how many replicas were trained beside it, nor on which.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Protocol
 from initmem.data.dataset import Split
 from initmem.training.batched import Batched
 from initmem.training.checkpoint import pack
+from initmem.training.graph import Graph
 from initmem.training.replica import Measured, Training
 
 
@@ -67,7 +68,11 @@ class Loop:
         self.members = []
 
 
-ENGINES: dict[str, Callable[[list[Training]], Engine]] = {"loop": Loop, "batched": Batched}
+ENGINES: dict[str, Callable[[list[Training]], Engine]] = {
+    "loop": Loop,
+    "batched": Batched,
+    "graph": Graph,
+}
 
 
 def train(

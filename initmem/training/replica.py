@@ -25,7 +25,7 @@ from initmem.training.optimizers import Stepper
 from initmem.training.outcome import Outcome, Predictor, weight_norms
 
 EVALUATION_BATCH = 512
-STEPPERS: dict[str, Any] = {"loop": Stepper, "batched": Slots}
+STEPPERS: dict[str, Any] = {"loop": Stepper, "batched": Slots, "graph": Slots}
 """What keeps the optimizer's state of one network, by engine."""
 
 
@@ -130,13 +130,13 @@ class Training:
     def update(self) -> None:
         """One step of the optimizer."""
         inputs, targets_B = self.batch()
-        loss = F.cross_entropy(self._forward(inputs), targets_B)
+        loss = F.cross_entropy(self.forward(inputs), targets_B)
         loss.backward()
         self.losses_T[self.step] = loss.detach()
         self.stepper.step(self.step)
         self.step += 1
 
-    def _forward(self, inputs: Tensor) -> Tensor:
+    def forward(self, inputs: Tensor) -> Tensor:
         inputs = self.data.prepare(inputs)
         if inputs.ndim == 4:
             inputs = inputs.contiguous(memory_format=self.format)
@@ -159,7 +159,7 @@ class Training:
             strict=True,
         )
         for inputs, targets_B in pairs:
-            logits_BC = self._forward(inputs)
+            logits_BC = self.forward(inputs)
             loss += F.cross_entropy(logits_BC, targets_B, reduction="sum").double()
             predicted.append(logits_BC.argmax(dim=1))
         self.network.train()

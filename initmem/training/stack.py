@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import torch
 from torch import Tensor
 
 from initmem.data.dataset import order
+from initmem.models.stacked import LINE
 from initmem.study.recipe import Recipe
 from initmem.training.batched_optimizers import BatchedStepper
 from initmem.training.replica import Training
@@ -41,16 +42,17 @@ class Stack:
         self.rows = self.rows_of(members)
         self.order_RN = torch.empty(0)
         self.weights: dict[str, Tensor] = {}
-        slots = {}
+        slots: dict[str, list[Tensor]] = {}
         for name in members[0].stepper.tensors:
             weights = [row.network.get_parameter(name).detach() for row in self.rows]
-            self.weights[name] = torch.stack(weights)
-            slots[name] = torch.stack([row.stepper.tensors[name] for row in self.rows], dim=1)
+            self.weights[name] = _stacked(weights)
+            kept = zip(*(row.stepper.tensors[name] for row in self.rows), strict=True)
+            slots[name] = [_stacked(tensors) for tensors in kept]
         self.losses_TR = torch.stack([row.losses_T for row in self.rows], dim=1)
         for r, member in enumerate(members):
             for name, weight in self.weights.items():
                 member.network.get_parameter(name).data = weight[r]
-                member.stepper.tensors[name] = slots[name][:, r]
+                member.stepper.tensors[name] = [slot[r] for slot in slots[name]]
             member.losses_T = self.losses_TR[:, r]
         optims = [row.recipe.optim for row in self.rows]
         total = members[0].recipe.total_steps
@@ -68,7 +70,7 @@ class Stack:
             self.order_RN = torch.stack(orders).to(self.device)
         return self.order_RN[:, place * recipe.batch : (place + 1) * recipe.batch]
 
-    def images(self, from_: Tensor, chosen_RB: Tensor) -> Tensor:
+    def inputs_of(self, from_: Tensor, chosen_RB: Tensor) -> Tensor:
         """Inputs [R, B, ...] out of `from_`, varied as the recipe says."""
         inputs = from_.index_select(0, chosen_RB.flatten()).unflatten(0, chosen_RB.shape)
         if self.members[0].varies:
@@ -78,3 +80,14 @@ class Stack:
     def targets(self, chosen_RB: Tensor) -> Tensor:
         chosen = chosen_RB.flatten()
         return self.data.train.targets.index_select(0, chosen).unflatten(0, chosen_RB.shape)
+
+
+def _stacked(tensors: Sequence[Tensor]) -> Tensor:
+    """[R, ...], each row in the layout of what it holds, for convolutions want channels last, and
+    at the begin of a line of memory, for kernels see where their operands lie."""
+    first = tensors[0]
+    apart = first.numel() + -first.numel() % LINE
+    whole = first.new_empty_strided((len(tensors), *first.shape), (apart, *first.stride()))
+    for row, tensor in zip(whole, tensors, strict=True):
+        row.copy_(tensor)
+    return whole

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
+
 from initmem.data.load import load
 from initmem.records.store import Store
 from initmem.study.plan import Replica, arms, blocks, cell
@@ -32,9 +34,15 @@ def open_choices(study: Study) -> dict[str, list[Replica]]:
     for arm in arms(study):
         for block in blocks(study, cell(study, arm, 0, point)):
             for team in same_shape(block.replicas):
-                if team[0].recipe.model.stacks:
+                if len(_candidates(team, device_of(study))) > 1:
                     found.setdefault(choice(team, device_of(study)), team)
     return found
+
+
+def _candidates(team: Sequence[Replica], device: torch.device) -> list[str]:
+    batched = ["batched"] if team[0].recipe.model.stacks else []
+    graph = ["graph"] if device.type == "cuda" else []
+    return ["loop", *batched, *graph]
 
 
 def settle(study: Study, store: Store, data: Path, time_them: Timer) -> None:
@@ -59,10 +67,10 @@ def _fastest(study: Study, team: Sequence[Replica], data: Path) -> str:
         name: ENGINES[name](
             [
                 Training(r.recipe, r.seed, dataset, device, name)
-                for r in (team if name == "batched" else team[:1])
+                for r in (team[:1] if name == "loop" else team)
             ]
         )
-        for name in ("loop", "batched")
+        for name in _candidates(team, device)
     }
     seconds = dict.fromkeys(engines, float("inf"))
     with products(team[0].recipe.precision):

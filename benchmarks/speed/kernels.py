@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,11 +14,11 @@ from benchmarks.speed.gates import Gap, gaps
 from benchmarks.speed.memory import megabytes
 from benchmarks.speed.ours import ours
 from benchmarks.speed.peers import Peer
-from benchmarks.speed.timing import Steps, interleaved, ratios, told
+from benchmarks.speed.timing import Steps, clocked, interleaved, ratios, told
 from benchmarks.speed.variants import variants
 from benchmarks.speed.workloads import Workload
 
-PRECISIONS = ("float32", "bf16")
+PRECISIONS, PROFILED_S = ("float32", "bf16"), 1.0
 Key = tuple[str, str]
 """Variant and precision."""
 
@@ -124,10 +125,11 @@ def notes(of: Measured) -> Iterator[str]:
         yield f"{name} does not run in {precision}: {why}."
 
 
-def profiled(work: Workload, precision: str, steps: int = 5) -> list[str]:
+def profiled(work: Workload, precision: str) -> list[str]:
     """The six operations that ours spends most time in, in percent of self CPU time."""
     peer = ours(work, precision)
     peer.steps(2)
+    steps = min(500, math.ceil(PROFILED_S / clocked(peer.steps, 1)))
     with profile(activities=[ProfilerActivity.CPU]) as found:
         peer.steps(steps)
     events = sorted(found.key_averages(), key=lambda e: -e.self_cpu_time_total)

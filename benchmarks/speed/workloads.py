@@ -55,7 +55,9 @@ class Workload:
             return modular(self.recipe().data)
         generator = torch.Generator().manual_seed(0)
         count = self.images
-        pixels = torch.randint(0, 256, (count, *self.shape), generator=generator, dtype=torch.uint8)
+        pixels = torch.randint(
+            0, 256, (count, *self.shape), generator=generator, dtype=torch.uint8
+        )
         images = Split(pixels, torch.randint(CLASSES, (count,), generator=generator))
         return assemble("image", CLASSES, 0, images, images, images)
 
@@ -85,6 +87,13 @@ class Workload:
             parameters, o["lr"], o["momentum"], weight_decay=o["l2"], foreach=foreach
         )
 
+    def tiny(self) -> Workload:
+        """The same in small, for tests: milliseconds."""
+        model = {**self.model, "width": 8}
+        shape = (self.shape[0], 8, 8) if self.shape else ()
+        batch = 8 if self.batch else None
+        return replace(self, model=model, networks=2, shape=shape, batch=batch, images=32, p=7)
+
     def of_one_batch(self) -> Workload:
         """The same with a training set of one batch: then everyone's first batch is the same,
         in whatever order."""
@@ -110,4 +119,8 @@ WORKLOADS = [
     _mlp(64, 32, 32),
     Workload("Transformer d128 mod 113 full batch", TRANSFORMER, 4, batch=None, optim=ADAMW),
 ]
+DIGITS_STEP = Workload(
+    "ResNet-9 w8 8x8 b50", {"name": "resnet9", "width": 8}, 8, (1, 8, 8), 50, 500
+)
+"""A step of studies/digits.yaml (with momentum)."""
 NAMED = {work.name: work for work in WORKLOADS}

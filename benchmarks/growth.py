@@ -27,7 +27,7 @@ import click
 from benchmarks.speed import page
 from benchmarks.speed.ours import ours
 from benchmarks.speed.peak import textbook_operations
-from benchmarks.speed.timing import interleaved
+from benchmarks.speed.timing import interleaved, steps_a_round
 from benchmarks.speed.whole_study import STUDY, WORKERS
 from benchmarks.speed.workloads import DIGITS_STEP, NAMED, Workload
 from initmem.study.load import load
@@ -46,9 +46,9 @@ def costs(works: dict[str, Workload]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     precisions = "float32", "bf16"
     peers = {(name, p): ours(work, p) for name, work in works.items() for p in precisions}
-    seconds = interleaved(
-        {f"{name}/{p}": peer.steps for (name, p), peer in peers.items()}, ROUNDS, LEAST_S
-    )
+    steps = {f"{name}/{p}": peer.steps for (name, p), peer in peers.items()}
+    counts = {name: steps_a_round(of, LEAST_S) for name, of in steps.items()}
+    seconds = interleaved(steps, counts, ROUNDS)
     for name, work in works.items():
         times, speeds = [], []
         for p in precisions:

@@ -66,8 +66,8 @@ def test_rounds_take_turns() -> None:
     def of(name: str) -> timing.Steps:
         return lambda n: calls.append(name)
 
-    found = timing.interleaved({"a": of("a"), "b": of("b")}, rounds=3, least=0.0)
-    assert "".join(calls[-6:]) == "abbaab" and all(len(times) == 3 for times in found.values())
+    found = timing.interleaved({"a": of("a"), "b": of("b")}, {"a": 1, "b": 2}, rounds=3)
+    assert "".join(calls) == "abbaab" and all(len(times) == 3 for times in found.values())
 
 
 def test_a_table_and_its_goals() -> None:

@@ -14,7 +14,7 @@ from benchmarks.speed.gates import Gap, gaps
 from benchmarks.speed.memory import megabytes
 from benchmarks.speed.ours import ours
 from benchmarks.speed.peers import Peer
-from benchmarks.speed.timing import Steps, clocked, interleaved, ratios, told
+from benchmarks.speed.timing import Steps, clocked, interleaved, ratios, steps_a_round, told
 from benchmarks.speed.variants import variants
 from benchmarks.speed.workloads import Workload
 
@@ -55,29 +55,29 @@ def measure(work: Workload, rounds: int, least: float, memory: bool = True) -> M
     found = Measured(work, gaps(work), peak.textbook_operations(work), {})
     peers: dict[Key, Peer] = {}
     steps: dict[str, Steps] = {}
+    counts: dict[str, int] = {}
     for precision in PRECISIONS:
+        for name, kernel in peak.kernels(precision).items():
+            steps[f"{name} {precision}"] = kernel
+            counts[f"{name} {precision}"] = steps_a_round(kernel, least)
         for name, variant in variants(work).items():
             peer = variant(work, precision)
             try:
-                peer.steps(1)
+                counts[f"{name} {precision}"] = steps_a_round(peer.steps, least)
             except RuntimeError as error:
                 assert name != "ours", f"{work.name}: ours {precision}: {error}"
                 found.failed[name, precision] = str(error).splitlines()[0]
                 continue
             peers[name, precision] = peer
             steps[f"{name} {precision}"] = peer.steps
-        for name, kernel in peak.kernels(precision).items():
-            steps[f"{name} {precision}"] = kernel
         one = peers["ours", precision]
         found.done[precision] = peak.operations_done(one.steps) / one.networks
-    times = interleaved(steps, rounds, least)
+    times = interleaved(steps, counts, rounds)
     for (name, precision), peer in peers.items():
         found.seconds[name, precision] = [s / peer.networks for s in times[f"{name} {precision}"]]
     for precision in PRECISIONS:
         tops = {name: times[f"{name} {precision}"] for name in peak.OPERATIONS}
         found.peak[precision] = peak.best(tops)
-    peers.clear()
-    steps.clear()
     if memory:
         kept = [key for key in found.seconds if key[1] == "float32" or key[0] == "ours"]
         found.megabytes = {key: megabytes(work, *key) for key in kept}

@@ -35,16 +35,19 @@ def clocked(steps: Steps, n: int) -> float:
     return time.process_time() - began
 
 
+def steps_a_round(steps: Steps, least: float = LEAST_S) -> int:
+    """Warms up, and says how many steps take `least` seconds."""
+    seconds = clocked(steps, 1)
+    if seconds < least:
+        seconds = clocked(steps, 2) / 2
+    return max(1, math.ceil(least / seconds))
+
+
 def interleaved(
-    variants: Mapping[str, Steps], rounds: int = ROUNDS, least: float = LEAST_S
+    variants: Mapping[str, Steps], counts: Mapping[str, int], rounds: int = ROUNDS
 ) -> dict[str, list[float]]:
-    """Seconds a step by variant and round. Every round begins with another variant."""
-    counts = {}
-    for name, steps in variants.items():
-        seconds = clocked(steps, 1)  # warm-up
-        if seconds < least:
-            seconds = clocked(steps, 2) / 2
-        counts[name] = max(1, math.ceil(least / seconds))
+    """Seconds a step by variant and round. counts: steps in a round. Every round begins with
+    another variant."""
     found: dict[str, list[float]] = {name: [] for name in variants}
     names = list(variants)
     for k in range(rounds):

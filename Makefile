@@ -1,5 +1,6 @@
 # make demo: install into .venv, run studies/digits.yaml on Ray, write its report
 # make test: install into .venv, lint, types, tests
+# make bench: install into .venv, time training against what people use today, 20 minutes
 # make chaos: kill, stop, damage and fill up a study in every way, and print what it lost
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ $(VENV)/installed: pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[test]'
 	touch $@
 
-.PHONY: demo test chaos clean
+.PHONY: demo test bench chaos clean
 
 demo: $(VENV)/installed
 	$(BIN)/initmem run studies/digits.yaml
@@ -22,6 +23,9 @@ test: $(VENV)/installed
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
+
+bench: $(VENV)/installed
+	$(BIN)/python -m benchmarks.compare
 
 chaos: $(VENV)/installed
 	$(BIN)/python -m tests.chaos

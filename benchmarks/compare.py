@@ -13,24 +13,21 @@ Before anything is timed, all variants must take the same step (`benchmarks/spee
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from benchmarks.speed.goals import DIGITS, Verdict, verdicts
 from benchmarks.speed.kernels import Measured, measure, profiled
-from benchmarks.speed.memory import megabytes
 from benchmarks.speed.page import Run, page
 from benchmarks.speed.timing import LEAST_S, ROUNDS
 from benchmarks.speed.whole_study import study
 from benchmarks.speed.workloads import DIGITS_STEP, NAMED, WORKLOADS
-from initmem.tune.block import arithmetic
+from initmem.tune.process import arithmetic
 
 
 @click.command()
 @click.option("--skip-study", is_flag=True, help="Kernels alone.")
-@click.option("--skip-memory", is_flag=True, help="No processes of their own for memory.")
 @click.option("--whole-naive", is_flag=True, help="All 64 trials of naive_tune, not 8 and 16.")
 @click.option("--only", help="Workloads with this in their name.")
 @click.option("--rounds", default=ROUNDS, show_default=True)
@@ -38,7 +35,6 @@ from initmem.tune.block import arithmetic
 @click.option("--output", default="docs/performance.md", show_default=True)
 def main(
     skip_study: bool,
-    skip_memory: bool,
     whole_naive: bool,
     only: str | None,
     rounds: int,
@@ -52,15 +48,13 @@ def main(
         for work in chosen:
             click.echo(work.name, err=True)
             least = 0.01 if quick else LEAST_S
-            of = measure(work.tiny() if quick else work, rounds, least, not (skip_memory or quick))
-            found.append(replace(of, work=work))
+            found.append(measure(work, rounds, least, quick))
     whole = None if skip_study else study(quick, whole_naive)
     kept = verdicts({of.work.name: of for of in found}, whole)
     with arithmetic(1, deterministic=False):
         profiles = _profiles(kept, quick)
-    imports = None if skip_memory or quick else megabytes(WORKLOADS[0], "", "float32")
     command = " ".join(["python -m benchmarks.compare", *sys.argv[1:]])
-    text = page(Run(found, whole, kept, profiles, imports, rounds, command))
+    text = page(Run(found, whole, kept, profiles, rounds, command))
     click.echo(text)
     if not quick:
         Path(output).write_text(text)

@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -27,11 +28,11 @@ import click
 from benchmarks.speed import page
 from benchmarks.speed.ours import ours
 from benchmarks.speed.peak import textbook_operations
-from benchmarks.speed.timing import interleaved, steps_a_round
+from benchmarks.speed.timing import clocked, interleaved, steps_a_round
 from benchmarks.speed.whole_study import STUDY, WORKERS
 from benchmarks.speed.workloads import DIGITS_STEP, NAMED, Workload
 from initmem.study.load import load
-from initmem.tune.block import arithmetic
+from initmem.tune.process import arithmetic
 
 ROUNDS, LEAST_S = 3, 0.2
 NETWORKS, WIDTHS = (1, 2, 4, 8, 16, 32), (4, 8, 16, 32)
@@ -46,9 +47,9 @@ def costs(works: dict[str, Workload]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     precisions = "float32", "bf16"
     peers = {(name, p): ours(work, p) for name, work in works.items() for p in precisions}
-    steps = {f"{name}/{p}": peer.steps for (name, p), peer in peers.items()}
-    counts = {name: steps_a_round(of, LEAST_S) for name, of in steps.items()}
-    seconds = interleaved(steps, counts, ROUNDS)
+    clocks = {f"{name}/{p}": partial(clocked, of.steps) for (name, p), of in peers.items()}
+    counts = {name: steps_a_round(of, LEAST_S) for name, of in clocks.items()}
+    seconds = interleaved(clocks, counts, ROUNDS)
     for name, work in works.items():
         times, speeds = [], []
         for p in precisions:

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.speed import gates, goals, kernels, peers, timing, variants, whole_study
 from benchmarks.speed.workloads import NAMED, WORKLOADS, Workload
-from initmem.tune.block import arithmetic
+from initmem.tune.process import arithmetic
 
 named = pytest.mark.parametrize("work", WORKLOADS, ids=lambda work: work.name)
 
@@ -63,8 +63,8 @@ def test_orders_are_shuffles() -> None:
 def test_rounds_take_turns() -> None:
     calls: list[str] = []
 
-    def of(name: str) -> timing.Steps:
-        return lambda n: calls.append(name)
+    def of(name: str) -> timing.Clock:
+        return lambda n: calls.append(name) or 1.0
 
     found = timing.interleaved({"a": of("a"), "b": of("b")}, {"a": 1, "b": 2}, rounds=3)
     assert "".join(calls) == "abbaab" and all(len(times) == 3 for times in found.values())
@@ -72,7 +72,7 @@ def test_rounds_take_turns() -> None:
 
 def test_a_table_and_its_goals() -> None:
     work = NAMED["ResNet-9 w8 16x16 b128"]
-    of = kernels.measure(work.tiny(), rounds=2, least=0.0, memory=False)
+    of = kernels.measure(work, rounds=2, least=0.0, tiny=True)
     lines = [*kernels.table(of), *kernels.notes(of)]
     assert len([line for line in lines if line.startswith("| ")]) == 1 + len(of.seconds)
     assert any("vmap does not run in bf16" in line for line in lines)

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.speed import peak
+from benchmarks.speed.apart import Apart
 from benchmarks.speed.gates import Gap, gaps
-from benchmarks.speed.memory import megabytes
 from benchmarks.speed.ours import ours
-from benchmarks.speed.peers import Peer
-from benchmarks.speed.timing import Steps, clocked, interleaved, ratios, steps_a_round, told
+from benchmarks.speed.timing import clocked, interleaved, ratios, steps_a_round, told
 from benchmarks.speed.variants import variants
 from benchmarks.speed.workloads import Workload
 
@@ -50,37 +49,37 @@ class Measured:
         return statistics.median(each), min(each), max(each)
 
 
-def measure(work: Workload, rounds: int, least: float, memory: bool = True) -> Measured:
-    """Raises AssertionError where a variant computes something else."""
-    found = Measured(work, gaps(work), peak.textbook_operations(work), {})
-    peers: dict[Key, Peer] = {}
-    steps: dict[str, Steps] = {}
+def measure(work: Workload, rounds: int, least: float, tiny: bool = False) -> Measured:
+    """tiny: the same in small. Raises AssertionError where a variant computes something else."""
+    small = work.tiny() if tiny else work
+    found = Measured(work, gaps(small), peak.textbook_operations(small), {})
+    peers: dict[Key, Apart] = {}
     counts: dict[str, int] = {}
-    for precision in PRECISIONS:
-        for name, kernel in peak.kernels(precision).items():
-            steps[f"{name} {precision}"] = kernel
-            counts[f"{name} {precision}"] = steps_a_round(kernel, least)
-        for name, variant in variants(work).items():
-            peer = variant(work, precision)
-            try:
-                counts[f"{name} {precision}"] = steps_a_round(peer.steps, least)
-            except RuntimeError as error:
-                assert name != "ours", f"{work.name}: ours {precision}: {error}"
-                found.failed[name, precision] = str(error).splitlines()[0]
-                continue
-            peers[name, precision] = peer
-            steps[f"{name} {precision}"] = peer.steps
-        one = peers["ours", precision]
-        found.done[precision] = peak.operations_done(one.steps) / one.networks
-    times = interleaved(steps, counts, rounds)
+    try:
+        for precision in PRECISIONS:
+            one = ours(small, precision)
+            found.done[precision] = peak.operations_done(one.steps) / one.networks
+            for name in (*peak.OPERATIONS, *variants(work)):
+                try:
+                    peer = Apart(work.name, name, precision, tiny)
+                    counts[f"{name} {precision}"] = steps_a_round(peer, least)
+                    peers[name, precision] = peer
+                except RuntimeError as error:
+                    assert name != "ours", f"{work.name}: ours {precision}: {error}"
+                    found.failed[name, precision] = str(error)
+        clocks = {f"{name} {precision}": peer for (name, precision), peer in peers.items()}
+        times = interleaved(clocks, counts, rounds)
+    finally:
+        for peer in peers.values():
+            peer.close()
     for (name, precision), peer in peers.items():
-        found.seconds[name, precision] = [s / peer.networks for s in times[f"{name} {precision}"]]
+        if name not in peak.OPERATIONS:
+            each = [s / peer.networks for s in times[f"{name} {precision}"]]
+            found.seconds[name, precision] = each
+            found.megabytes[name, precision] = peer.megabytes
     for precision in PRECISIONS:
         tops = {name: times[f"{name} {precision}"] for name in peak.OPERATIONS}
         found.peak[precision] = peak.best(tops)
-    if memory:
-        kept = [key for key in found.seconds if key[1] == "float32" or key[0] == "ours"]
-        found.megabytes = {key: megabytes(work, *key) for key in kept}
     return found
 
 
@@ -93,14 +92,13 @@ def table(of: Measured) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|"
     for (name, precision), seconds in of.seconds.items():
         middle = statistics.median(seconds)
-        mb = of.megabytes.get((name, precision))
         cells = [
             f"{name} {precision}",
             f"{1e3 * middle:.3g}",
             *(told(of.faster((name, precision), p)) for p in PRECISIONS),
             f"{of.operations / middle / 1e9:.1f}",
             f"{of.share((name, precision))[0]:.0f}%",
-            "" if mb is None else f"{mb:.0f}",
+            f"{of.megabytes[name, precision]:.0f}",
         ]
         yield f"| {' | '.join(cells)} |"
 

@@ -1,17 +1,28 @@
-"""initmem itself, as one more peer: the training loop as a study runs it, without evaluations."""
+"""initmem itself, as one more peer: the engine that `engine: auto` would take here, as a study
+runs it, without evaluations."""
 
 from __future__ import annotations
 
 from benchmarks.speed.peers import Peer
 from benchmarks.speed.workloads import DEVICE, Workload
-from initmem.training.loop import Training
+from initmem.training.batched import alone
+from initmem.training.loop import ENGINES
+from initmem.training.replica import Training
+
+
+def engine(work: Workload) -> str:
+    return "batched" if work.recipe().model.stacks else "loop"
 
 
 def ours(work: Workload, precision: str) -> Peer:
-    training = Training(work.recipe(precision), 0, work.dataset().to(DEVICE), DEVICE)
+    recipe, name = work.recipe(precision), engine(work)
+    count = 1 if name == "loop" or alone(recipe, DEVICE) else work.networks
+    data = work.dataset().to(DEVICE)
+    trainings = [Training(recipe, seed, data, DEVICE, name) for seed in range(count)]
+    of = ENGINES[name](trainings)
 
     def steps(n: int) -> None:
         for _ in range(n):
-            training.update()
+            of.update()
 
-    return Peer(1, steps, lambda: [dict(training.network.named_parameters())])
+    return Peer(count, steps, lambda: [dict(t.network.named_parameters()) for t in trainings])

@@ -27,7 +27,6 @@ class Run:
     study: Study | None
     verdicts: list[goals.Verdict]
     profiles: dict[str, list[str]]
-    imports_mb: float | None
     rounds: int
     command: str
 
@@ -130,12 +129,11 @@ def _kernels(of: Run) -> Iterator[str]:
         "with grouped convolutions. All in `benchmarks/speed/`."
     )
     yield ""
-    if of.imports_mb is not None:
-        yield (
-            f"MB: the most that a process with this variant alone holds; {of.imports_mb:.0f} MB "
-            "of it are imports. vmap, hfta_like: of R networks."
-        )
-        yield ""
+    yield (
+        "MB: the most that a process with this variant alone holds, imports included (about 650 "
+        "MB); of R networks where they train at once."
+    )
+    yield ""
     for measured in of.kernels:
         yield f"### {measured.work.name}, R={measured.work.networks}"
         yield ""

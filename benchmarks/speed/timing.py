@@ -19,6 +19,8 @@ ROUNDS, LEAST_S = 5, 0.2
 """Rounds, and the least seconds of one variant in a round."""
 
 Steps = Callable[[int], None]
+Clock = Callable[[int], float]
+"""Does n steps, and says how many seconds they took."""
 
 
 def clocked(steps: Steps, n: int) -> float:
@@ -35,16 +37,16 @@ def clocked(steps: Steps, n: int) -> float:
     return time.process_time() - began
 
 
-def steps_a_round(steps: Steps, least: float = LEAST_S) -> int:
+def steps_a_round(clock: Clock, least: float = LEAST_S) -> int:
     """Warms up, and says how many steps take `least` seconds."""
-    seconds = clocked(steps, 1)
+    seconds = clock(1)
     if seconds < least:
-        seconds = clocked(steps, 2) / 2
+        seconds = clock(2) / 2
     return max(1, math.ceil(least / seconds))
 
 
 def interleaved(
-    variants: Mapping[str, Steps], counts: Mapping[str, int], rounds: int = ROUNDS
+    variants: Mapping[str, Clock], counts: Mapping[str, int], rounds: int = ROUNDS
 ) -> dict[str, list[float]]:
     """Seconds a step by variant and round. counts: steps in a round. Every round begins with
     another variant."""
@@ -53,7 +55,7 @@ def interleaved(
     for k in range(rounds):
         first = k % len(names)
         for name in names[first:] + names[:first]:
-            found[name].append(clocked(variants[name], counts[name]) / counts[name])
+            found[name].append(variants[name](counts[name]) / counts[name])
     return found
 
 

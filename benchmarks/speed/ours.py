@@ -16,7 +16,9 @@ def engine(work: Workload) -> str:
 
 def ours(work: Workload, precision: str) -> Peer:
     recipe, name = work.recipe(precision), engine(work)
-    count = 1 if name == "loop" or alone(recipe, DEVICE) else work.networks
+    parameters = sum(p.numel() for p in work.network(0).parameters())
+    large = alone(parameters, recipe.batch, DEVICE)
+    count = 1 if name == "loop" or large else work.networks
     data = work.dataset().to(DEVICE)
     trainings = [Training(recipe, seed, data, DEVICE, name) for seed in range(count)]
     of = ENGINES[name](trainings)

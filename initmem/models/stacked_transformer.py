@@ -15,12 +15,11 @@ sums over positions) runs one replica at a time: its bits do not depend on the o
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from initmem.models import per_replica
 
 Parameters = dict[str, Tensor]
 
@@ -52,7 +51,9 @@ def transformer(parameters: Parameters, tokens_RBL: Tensor, heads: int) -> Tenso
             y_RQBD = _attend(block, x_RLBD, heads, queries)
             x_RQBD = x_RLBD[:, L - queries :]
         x_RQBD = x_RQBD + _linear(y_RQBD, block["out.weight"])
-        hidden_RQBE = _Gelu.apply(_linear(_normed(x_RQBD, block, "norm2."), block["up.weight"]))
+        hidden_RQBE = per_replica.gelu(
+            _linear(_normed(x_RQBD, block, "norm2."), block["up.weight"])
+        )
         x_RLBD = x_RQBD + _linear(hidden_RQBE, block["down.weight"])
     x_R1BD = _normed(x_RLBD, parameters, f"body.{depth}.")
     return _linear(x_R1BD, parameters["head.weight"])[:, 0].mT
@@ -79,7 +80,7 @@ def _attend_by_table(
         x.unflatten(-1, (heads, -1)).transpose(1, 2).flatten(0, 1).contiguous()
         for x in (q_RSD, k_RTD)
     )
-    scores_GST = _product(_scaled(q_GSK), k_GTK.mT).to(x_RTD.dtype)
+    scores_GST = per_replica.product(_scaled(q_GSK), k_GTK.mT).to(x_RTD.dtype)
     scores_RPH = scores_GST.view(R, heads, -1).mT  # P: pairs, query major
     v_RLBHK = _rows(v_RTD.to(x_RTD.dtype), rows_RLB).unflatten(-1, (heads, -1))
     answers = []
@@ -118,7 +119,7 @@ def _scaled(q: Tensor) -> Tensor:
 def _mix(scores_RJBH: Tensor, v_RJBHK: Tensor) -> Tensor:
     """Values weighted by the softmax of scores over J, [R, B, D]."""
     weights_RJBH = torch.stack([torch.softmax(scores_JBH, 0) for scores_JBH in scores_RJBH])
-    return _Sum.apply(weights_RJBH.to(v_RJBHK.dtype)[..., None] * v_RJBHK).flatten(-2)
+    return per_replica.total(weights_RJBH.to(v_RJBHK.dtype)[..., None] * v_RJBHK).flatten(-2)
 
 
 def _rows(table_RTE: Tensor, rows: Tensor) -> Tensor:
@@ -133,82 +134,7 @@ def _rows(table_RTE: Tensor, rows: Tensor) -> Tensor:
 
 def _linear(x: Tensor, weight_RED: Tensor) -> Tensor:
     """[R, ..., D] times each replica's own matrix, [R, ..., E]."""
-    return _product(x.flatten(1, -2), weight_RED.mT).unflatten(1, x.shape[1:-1])
-
-
-def _product(a_RMK: Tensor, b_RKN: Tensor) -> Tensor:
-    """Matrix products under autocast's rules, which a Function does not apply by itself."""
-    device = a_RMK.device.type
-    if torch.is_autocast_enabled(device):
-        dtype = torch.get_autocast_dtype(device)
-        a_RMK, b_RKN = a_RMK.to(dtype), b_RKN.to(dtype)
-    return _Product.apply(a_RMK, b_RKN)
-
-
-class _Product(torch.autograd.Function):
-    """torch.bmm whose results for one replica do not depend on how many there are."""
-
-    @staticmethod
-    def forward(ctx: Any, a_RMK: Tensor, b_RKN: Tensor) -> Tensor:
-        ctx.save_for_backward(a_RMK, b_RKN)
-        return _bmm(a_RMK, b_RKN)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, dc_RMN: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        a_RMK, b_RKN = ctx.saved_tensors
-        da_RMK = _bmm(dc_RMN, b_RKN.mT) if ctx.needs_input_grad[0] else None
-        # As the transpose of [N, K], the layout of the weight it is the gradient of.
-        db_RKN = _bmm(dc_RMN.mT, a_RMK).mT if ctx.needs_input_grad[1] else None
-        return da_RMK, db_RKN
-
-
-class _Sum(torch.autograd.Function):
-    """x.sum(1), one replica after the other into one piece of memory."""
-
-    @staticmethod
-    def forward(ctx: Any, x_RJ: Tensor) -> Tensor:
-        ctx.shape = x_RJ.shape
-        y_R = x_RJ.new_empty(x_RJ[:, 0].shape)
-        for x_J, y in zip(x_RJ, y_R, strict=True):
-            torch.sum(x_J, 0, out=y)
-        return y_R
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, dy_R: Tensor) -> Tensor:
-        return dy_R[:, None].expand(ctx.shape)
-
-
-class _Gelu(torch.autograd.Function):
-    """F.gelu, one replica after the other into one piece of memory."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        y = torch.empty_like(x)
-        for x_1, y_1 in zip(x, y, strict=True):
-            torch.ops.aten.gelu.out(x_1, out=y_1)
-        return y
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, dy: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        dx = torch.empty_like(x)
-        for dy_1, x_1, dx_1 in zip(dy, x, dx, strict=True):
-            torch.ops.aten.gelu_backward.grad_input(dy_1, x_1, grad_input=dx_1)
-        return dx
-
-
-def _bmm(a_RMK: Tensor, b_RKN: Tensor) -> Tensor:
-    if a_RMK.device.type != "cpu":
-        return torch.bmm(a_RMK, b_RKN)
-    # MKL divides a batch among threads by its size, and the order of sums with it.
-    c_RMN = a_RMK.new_empty(len(a_RMK), a_RMK.shape[1], b_RKN.shape[2])
-    for a_MK, b_KN, c_MN in zip(a_RMK, b_RKN, c_RMN, strict=True):
-        torch.mm(a_MK, b_KN, out=c_MN)
-    return c_RMN
+    return per_replica.product(x.flatten(1, -2), weight_RED.mT).unflatten(1, x.shape[1:-1])
 
 
 def _normed(x: Tensor, parameters: Parameters, prefix: str) -> Tensor:

@@ -12,21 +12,19 @@ from torch import Tensor
 
 from initmem.data.dataset import Split
 from initmem.models.stacked import FORMS
-from initmem.study.recipe import Recipe
-from initmem.study.size import parameters
 from initmem.training.replica import EVALUATION_BATCH, Measured, Training
 from initmem.training.stack import Stack
 
 PREPARED = 10_000_000
 """Numbers of a training set that are kept standardized: 40 MB."""
-ALONE = 50e6
+ALONE = 1e9
 """Operations of a step from which a replica is trained alone on a CPU: its products fill a core,
-and a stack of them fills the cache."""
+and the activations of a stack would fill the cache."""
 
 
-def alone(recipe: Recipe, device: torch.device) -> bool:
+def alone(parameters: int, batch: int, device: torch.device) -> bool:
     """Whether a network is too large to gain from company."""
-    return device.type == "cpu" and 6 * parameters(recipe) * recipe.batch > ALONE
+    return device.type == "cpu" and 6 * parameters * batch > ALONE
 
 
 class Batched(Stack):
@@ -36,12 +34,14 @@ class Batched(Stack):
         # Standardized once, where that takes little memory: it is a tenth of a small step.
         self.prepared = not members[0].varies and data.train.inputs.numel() <= PREPARED
         self.inputs = data.prepare(data.train.inputs) if self.prepared else data.train.inputs
+        if self.prepared and members[0].recipe.precision == "bf16" and data.kind == "image":
+            self.inputs = self.inputs.bfloat16()  # what the first product would make of them
         super().__init__(members)
 
     def rows_of(self, members: list[Training]) -> list[Training]:
-        if len(members) > 1 or alone(members[0].recipe, self.device):
-            return members
-        return members * 2
+        parameters = sum(p.numel() for p in members[0].network.parameters())
+        large = alone(parameters, members[0].recipe.batch, self.device)
+        return members if large or len(members) > 1 else members * 2
 
     def stack(self, members: list[Training]) -> None:
         super().stack(members)

@@ -123,7 +123,7 @@ class BatchedStepper:
 
     def _momentum(self, name: str, weight: Tensor, g: Tensor, slots: list[Tensor]) -> None:
         momentum = self._of("momentum", g)
-        velocity = slots[0].mul_(momentum).add_(g)
+        velocity = torch.addcmul(g, slots[0], momentum, out=slots[0])
         if self.optims[0].nesterov:
             velocity = torch.addcmul(g, velocity, momentum)
         weight.addcmul_(velocity, self._of("rate", g), value=-1)

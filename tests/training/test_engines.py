@@ -168,14 +168,10 @@ def test_a_checkpoint_holds_one_replica_and_is_of_its_engine() -> None:
 
 
 def test_large_networks_train_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    of = BATCHED[0]
-    assert not alone(of, CPU)
+    assert not alone(2_000, 7, CPU)
     monkeypatch.setattr(batched, "ALONE", 0)
-    assert (
-        alone(of, CPU)
-        and not alone(of, torch.device("cuda"))
-        and len(Batched([begun(of, 0, "batched")]).rows) == 1
-    )
+    assert alone(2_000, 7, CPU) and not alone(2_000, 7, torch.device("cuda"))
+    assert len(Batched([begun(BATCHED[0], 0, "batched")]).rows) == 1
 
 
 def test_engines_agree_in_distribution() -> None:

@@ -1,0 +1,92 @@
+"""Operations on stacks [R, ...], done one replica after the other into one piece of memory.
+
+So a replica's result depends on its neighbours in no bit, wherever it lies: kernels for a whole
+stack divide it among threads by its size, and round its last few numbers by another path.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def product(a_RMK: Tensor, b_RKN: Tensor) -> Tensor:
+    """Matrix products [R, M, N], under autocast's rules: a Function does not apply them itself."""
+    device = a_RMK.device.type
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+        a_RMK, b_RKN = a_RMK.to(dtype), b_RKN.to(dtype)
+    return _Product.apply(a_RMK, b_RKN)
+
+
+def total(x_RJ: Tensor) -> Tensor:
+    """x_RJ.sum(1)"""
+    return _Sum.apply(x_RJ)
+
+
+def gelu(x: Tensor) -> Tensor:
+    """F.gelu(x)"""
+    return _Gelu.apply(x)
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, a_RMK: Tensor, b_RKN: Tensor) -> Tensor:
+        ctx.save_for_backward(a_RMK, b_RKN)
+        return _products(a_RMK, b_RKN)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dc_RMN: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        a_RMK, b_RKN = ctx.saved_tensors
+        needs_a, needs_b = ctx.needs_input_grad
+        da_RMK = _products(dc_RMN, b_RKN.mT) if needs_a else None
+        # As the transpose of [N, K], the layout of a weight that came as one.
+        db_RKN = _products(dc_RMN.mT, a_RMK).mT if needs_b else None
+        return da_RMK, db_RKN
+
+
+def _products(a_RMK: Tensor, b_RKN: Tensor) -> Tensor:
+    if a_RMK.device.type != "cpu":
+        return torch.bmm(a_RMK, b_RKN)
+    c_RMN = a_RMK.new_empty(len(a_RMK), a_RMK.shape[1], b_RKN.shape[2])
+    for a_MK, b_KN, c_MN in zip(a_RMK, b_RKN, c_RMN, strict=True):
+        torch.mm(a_MK, b_KN, out=c_MN)
+    return c_RMN
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x_RJ: Tensor) -> Tensor:
+        ctx.shape = x_RJ.shape
+        y_R = x_RJ.new_empty(x_RJ[:, 0].shape)
+        for x_J, y in zip(x_RJ, y_R, strict=True):
+            torch.sum(x_J, 0, out=y)
+        return y_R
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy_R: Tensor) -> Tensor:
+        return dy_R[:, None].expand(ctx.shape)
+
+
+class _Gelu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        y = torch.empty_like(x)
+        for x_1, y_1 in zip(x, y, strict=True):
+            torch.ops.aten.gelu.out(x_1, out=y_1)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        dx = torch.empty_like(x)
+        for dy_1, x_1, dx_1 in zip(dy, x, dx, strict=True):
+            torch.ops.aten.gelu_backward.grad_input(dy_1, x_1, grad_input=dx_1)
+        return dx

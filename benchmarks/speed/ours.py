@@ -16,10 +16,9 @@ def engine(work: Workload) -> str:
 
 def ours(work: Workload, precision: str) -> Peer:
     recipe, name = work.recipe(precision), engine(work)
-    parameters = sum(p.numel() for p in work.network(0).parameters())
-    large = alone(parameters, recipe.batch, DEVICE)
-    count = 1 if name == "loop" or large else work.networks
     data = work.dataset().to(DEVICE)
+    large = alone(recipe, DEVICE, data.shape)
+    count = 1 if name == "loop" or large else work.networks
     trainings = [Training(recipe, seed, data, DEVICE, name) for seed in range(count)]
     of = ENGINES[name](trainings)
 

@@ -65,7 +65,8 @@ def study(quick: bool = False, whole: bool = False) -> Study:
     """
     with tempfile.TemporaryDirectory(prefix="speed") as folder:
         command = ["initmem.cli", "run", STUDY, "--run", f"{folder}/ours"]
-        ours = spent([*command, "--workers", str(WORKERS), *(QUICK["ours"] if quick else [])])
+        command += ["--workers", str(WORKERS), "--set", "resources.engine=auto"]
+        ours = spent([*command, *(QUICK["ours"] if quick else [])])
         rows = Store(f"{folder}/ours").rows()
         few = _naive(f"{folder}/few", 1, quick)
         if quick:

@@ -1,32 +1,43 @@
 """Networks for R replicas at once, as functions of stacked parameters.
 
-A form computes what its module does, R times, and is bound to no module: for a network of a name
-in FORMS it takes the module's parameters, each with a first dimension R, and inputs with the
-dimensions R and B first. The result of a replica depends on R and on its neighbours in no bit.
+A form computes what its module does, R times: it takes the module's parameters and buffers, each
+with a first dimension R, and inputs with the dimensions R and B first. The result of a replica
+depends on R > 1 and on its neighbours in no bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from initmem.models import build
+from initmem.models.stacked_resnet import fuse, fused_logits
 from initmem.models.stacked_transformer import transformer as stacked_transformer
+from initmem.study.section import Section
 
-Parameters = dict[str, Tensor]
-"""Name of a module's parameter -> [R, *shape]."""
-Form = Callable[[Parameters, Tensor], Tensor]
-"""Parameters and inputs [R, B, ...] -> logits_RCB."""
-
+Tensors = dict[str, Tensor]
+"""Name of a module's parameter or buffer -> [R, *shape]."""
+Form = Callable[[Tensors, Tensor, bool], Tensor]
+"""Tensors, inputs [R, B, ...] and whether it is training -> logits_RCB."""
 
 LINE = 16
 """float32 numbers in 64 bytes: products of matrices that do not begin at a multiple of this differ
 in their bits (oneMKL, "Conditional Numerical Reproducibility"), and a replica's place in the stack
 would show."""
+
+
+def form(model: Section, shape: tuple[int, ...], classes: int) -> Form:
+    """Of the network of a recipe's `model` section; shape: of one input."""
+    fields: dict[str, Any] = model.model_dump()
+    if fields["name"] == "mlp":
+        return mlp(fields)
+    if fields["name"] == "transformer":
+        return transformer(fields)
+    return resnet(model, shape, classes)
 
 
 def mlp(fields: dict[str, Any]) -> Form:
@@ -35,16 +46,16 @@ def mlp(fields: dict[str, Any]) -> Form:
     dimension. Widths are filled up with zeros to whole lines."""
     layers = ["stem", *(f"body.{i}" for i in range(fields["depth"] - 1)), "head"]
 
-    def forward(parameters: Parameters, x_RBCHW: Tensor) -> Tensor:
+    def forward(tensors: Tensors, x_RBCHW: Tensor, training: bool) -> Tensor:
         x_RDB = x_RBCHW.flatten(2).transpose(1, 2)
         for layer in layers:
-            x_RDB = torch.bmm(filled(parameters[f"{layer}.weight"], x_RDB.shape[1]), x_RDB)
+            x_RDB = torch.bmm(filled(tensors[f"{layer}.weight"], x_RDB.shape[1]), x_RDB)
             if fields["bias"]:
-                bias_RD1 = parameters[f"{layer}.bias"][:, :, None]
+                bias_RD1 = tensors[f"{layer}.bias"][:, :, None]
                 x_RDB = x_RDB + filled(bias_RD1, 1)
             if layer != "head":
                 x_RDB = torch.relu(x_RDB)
-        return x_RDB[:, : parameters["head.weight"].shape[1]]
+        return x_RDB[:, : tensors["head.weight"].shape[1]]
 
     return forward
 
@@ -57,7 +68,21 @@ def filled(weight_ROI: Tensor, inputs: int) -> Tensor:
 
 def transformer(fields: dict[str, Any]) -> Form:
     """`transformer.Transformer`, by exact algebra: see stacked_transformer.py."""
-    return partial(stacked_transformer, heads=fields["heads"])
+    return lambda tensors, tokens_RBL, training: stacked_transformer(
+        tensors, tokens_RBL, heads=fields["heads"]
+    )
 
 
-FORMS: dict[str, Callable[[dict[str, Any]], Form]] = {"mlp": mlp, "transformer": transformer}
+def resnet(model: Section, shape: tuple[int, ...], classes: int) -> Form:
+    """`resnet.ResNet`, by convolutions in groups: see stacked_resnet.py."""
+    skeletons: dict[int, nn.Module] = {}
+
+    def forward(tensors: Tensors, x_RBCHW: Tensor, training: bool) -> Tensor:
+        R = len(x_RBCHW)
+        if R not in skeletons:
+            with torch.device("meta"):
+                network = build(model, shape, classes, vocabulary=0)
+            skeletons[R] = fuse(network, R, filled)
+        return fused_logits(skeletons[R].train(training), tensors, x_RBCHW)
+
+    return forward

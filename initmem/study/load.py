@@ -220,7 +220,10 @@ def _check_engine(study: Study, recipe: recipes.Recipe, where: Where) -> Problem
     if study.resources.engine != "batched" or recipe.model.stacks:
         return None
     at = where["resources", "engine"]
-    text = f"batched has no form of {recipe.model.name}; write loop, or auto, which takes loop"
+    text = (
+        f"batched trains a {recipe.model.name} whose width is a multiple of 8; write loop, or "
+        f"auto, which takes loop"
+    )
     return Problem(at, "resources.engine", text)
 
 

@@ -12,11 +12,25 @@ from initmem.study.section import Count, Section, Size, invalid
 class Network(Section):
     kind: ClassVar[str]
     """Of the data it takes."""
-    stacks: ClassVar[bool] = False
-    """Whether `engine: batched` can train it: see `models/stacked.py`."""
+
+    @property
+    def stacks(self) -> bool:
+        """Whether `engine: batched` can train it: see `models/stacked.py`."""
+        return True
 
 
-class ResNet9(Network):
+class _Convolutional(Network):
+    """Kernels of norms round the channels that fill no vector register by a path of their own,
+    and with an odd width these would be another replica's in each stack."""
+
+    width: Size
+
+    @property
+    def stacks(self) -> bool:
+        return self.width % 8 == 0
+
+
+class ResNet9(_Convolutional):
     """A stem and three residual blocks of two 3x3 convolutions, widths w, 2w, 4w, 8w."""
 
     kind: ClassVar[str] = "image"
@@ -28,7 +42,7 @@ class ResNet9(Network):
     """Halve the image by strided convolutions or by 2x2 average pooling."""
 
 
-class CifarResNet(Network):
+class CifarResNet(_Convolutional):
     """The 6n+2 layer family of He et al. 2015 (arXiv 1512.03385, section 4.2)."""
 
     kind: ClassVar[str] = "image"
@@ -42,7 +56,6 @@ class CifarResNet(Network):
 
 class MLP(Network):
     kind: ClassVar[str] = "image"
-    stacks: ClassVar[bool] = True
     name: Literal["mlp"]
     width: Size = 256
     depth: Size = 1
@@ -54,7 +67,6 @@ class Transformer(Network):
     """A causal decoder that answers at its last position."""
 
     kind: ClassVar[str] = "tokens"
-    stacks: ClassVar[bool] = True
     name: Literal["transformer"]
     depth: Size = 1
     heads: Count = 4

@@ -46,6 +46,23 @@ def parameters(recipe: Recipe) -> int:
     return sum(elements for _, elements in tensors(recipe))
 
 
+def operations(recipe: Recipe, shape: tuple[int, ...] | None = None) -> float:
+    """Estimate for a step, forward and backward; a multiplication and an addition are two.
+
+    shape: of an input, by default of the recipe's data. A weight of a ResNet's stage meets each
+    pixel of it: with widths doubled and images halved, stages cost the same, and their weights
+    are as 1 to 4 to 16.
+    """
+    model = recipe.model
+    if isinstance(model, Transformer):
+        return 6.0 * parameters(recipe) * recipe.batch * 3
+    shape, classes = shape or IMAGES[recipe.data.name][0], IMAGES[recipe.data.name][1]
+    if isinstance(model, MLP):
+        weights = sum(n for _, n in _mlp(model, math.prod(shape), classes))
+        return 6.0 * weights * recipe.batch
+    return 6.0 * parameters(recipe) * recipe.batch * shape[1] * shape[2] * 3 / 21
+
+
 def checkpoint_bytes(recipe: Recipe) -> int:
     """Estimate of a checkpoint: float32 weights, best predictor and optimizer state."""
     slots = SLOTS[recipe.optim.name]

@@ -11,7 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from initmem.data.dataset import Split
-from initmem.models.stacked import FORMS
+from initmem.models.stacked import form
+from initmem.study.recipe import Recipe
+from initmem.study.size import operations
 from initmem.training.replica import EVALUATION_BATCH, Measured, Training
 from initmem.training.stack import Stack
 
@@ -22,25 +24,25 @@ ALONE = 1e9
 and the activations of a stack would fill the cache."""
 
 
-def alone(parameters: int, batch: int, device: torch.device) -> bool:
-    """Whether a network is too large to gain from company."""
-    return device.type == "cpu" and 6 * parameters * batch > ALONE
+def alone(recipe: Recipe, device: torch.device, shape: tuple[int, ...] | None = None) -> bool:
+    """Whether a network is too large to gain from company. shape: of an input, by default of the
+    recipe's data."""
+    return device.type == "cpu" and operations(recipe, shape) > ALONE
 
 
 class Batched(Stack):
     def __init__(self, members: list[Training]) -> None:
-        model, data = members[0].recipe.model, members[0].data
-        self.form = FORMS[model.name](model.model_dump())
+        recipe, data = members[0].recipe, members[0].data
+        self.form = form(recipe.model, data.shape, data.classes)
         # Standardized once, where that takes little memory: it is a tenth of a small step.
         self.prepared = not members[0].varies and data.train.inputs.numel() <= PREPARED
         self.inputs = data.prepare(data.train.inputs) if self.prepared else data.train.inputs
-        if self.prepared and members[0].recipe.precision == "bf16" and data.kind == "image":
+        if self.prepared and recipe.precision == "bf16" and data.kind == "image":
             self.inputs = self.inputs.bfloat16()  # what the first product would make of them
         super().__init__(members)
 
     def rows_of(self, members: list[Training]) -> list[Training]:
-        parameters = sum(p.numel() for p in members[0].network.parameters())
-        large = alone(parameters, members[0].recipe.batch, self.device)
+        large = alone(members[0].recipe, self.device, self.data.shape)
         return members if large or len(members) > 1 else members * 2
 
     def stack(self, members: list[Training]) -> None:
@@ -50,7 +52,7 @@ class Batched(Stack):
     def update(self) -> None:
         step, chosen_RB = self.members[0].step, self.chosen()
         inputs = self.inputs_of(self.inputs, chosen_RB)
-        logits_RCB = self._logits(inputs if self.prepared else self.data.prepare(inputs))
+        logits_RCB = self._logits(inputs if self.prepared else self.data.prepare(inputs), True)
         losses_RB = F.cross_entropy(logits_RCB, self.targets(chosen_RB), reduction="none")
         losses_R = losses_RB.mean(dim=1)
         gradients = torch.autograd.grad(losses_R.sum(), list(self.leaves.values()))
@@ -60,9 +62,9 @@ class Batched(Stack):
         for member in self.members:
             member.step += 1
 
-    def _logits(self, inputs: Tensor) -> Tensor:
+    def _logits(self, inputs: Tensor, training: bool) -> Tensor:
         with self.members[0].autocast():
-            logits_RCB = self.form(self.leaves, inputs)
+            logits_RCB = self.form({**self.leaves, **self.buffers}, inputs, training)
         return logits_RCB.float()
 
     @torch.no_grad()
@@ -74,7 +76,7 @@ class Batched(Stack):
             part = slice(start, start + EVALUATION_BATCH)
             inputs = self.data.prepare(split.inputs[part])
             targets_RB = split.targets[part].expand(R, -1)
-            logits_RCB = self._logits(inputs.expand(R, *inputs.shape))
+            logits_RCB = self._logits(inputs.expand(R, *inputs.shape), False)
             losses_RB = F.cross_entropy(logits_RCB, targets_RB, reduction="none")
             loss_R += losses_RB.sum(dim=1).double()
             predicted.append(logits_RCB.argmax(dim=1))

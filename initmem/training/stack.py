@@ -48,11 +48,18 @@ class Stack:
             self.weights[name] = _stacked(weights)
             kept = zip(*(row.stepper.tensors[name] for row in self.rows), strict=True)
             slots[name] = [_stacked(tensors) for tensors in kept]
+        # Running statistics; a counter of batches, which nothing reads, stays the member's own.
+        names = [n for n, b in members[0].network.named_buffers() if b.is_floating_point()]
+        self.buffers = {
+            n: torch.stack([row.network.get_buffer(n) for row in self.rows]) for n in names
+        }
         self.losses_TR = torch.stack([row.losses_T for row in self.rows], dim=1)
         for r, member in enumerate(members):
             for name, weight in self.weights.items():
                 member.network.get_parameter(name).data = weight[r]
                 member.stepper.tensors[name] = [slot[r] for slot in slots[name]]
+            for name, buffer in self.buffers.items():
+                member.network.get_buffer(name).data = buffer[r]
             member.losses_T = self.losses_TR[:, r]
         optims = [row.recipe.optim for row in self.rows]
         total = members[0].recipe.total_steps

@@ -18,7 +18,6 @@ from initmem.records.rows import Row, complete
 from initmem.records.store import Store
 from initmem.study.plan import Block, Replica
 from initmem.study.recipe import digest, flatten
-from initmem.study.size import parameters
 from initmem.study.spec import Study, UserError, one_line
 from initmem.training.batched import alone
 from initmem.training.loop import Checkpoints, train
@@ -63,9 +62,7 @@ def teams(
         engine: str = study.resources.engine
         if engine == "auto":
             engine = choices.get(choice(team, device), "loop")
-        recipe = team[0].recipe
-        large = alone(parameters(recipe), recipe.batch, device)
-        if engine == "loop" or (engine == "batched" and large):
+        if engine == "loop" or (engine == "batched" and alone(team[0].recipe, device)):
             yield from ((engine, [replica]) for replica in team)
         else:
             yield engine, team

@@ -8,6 +8,8 @@ processes   two processes leave the same rows; without `deterministic: true` it 
 registries  every network and optimizer trains, with deterministic kernels and without
 init        initial weights are the CPU's bit for bit, train losses are close to the CPU's
 bf16        trains, and is not float32
+engines     graph and batched: a replica's bits are its own, its first step the plain module's
+speed       ms a network-step by engine and networks at once
 shares      blocks side by side on one GPU leave the rows of --local; seconds for each share
 killed      a driver killed in mid-run goes on to the same rows
 
@@ -23,6 +25,8 @@ import signal
 import sys
 import tempfile
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +34,20 @@ import click
 import torch
 
 import initmem
+from benchmarks.speed.timing import clocked, steps_a_round
+from benchmarks.speed.workloads import DEVICE, NAMED, WORKLOADS, Workload
 from initmem.records.store import Store
 from initmem.study.recipe import variants
 from initmem.study.spec import Study
+from initmem.training.loop import ENGINES
+from initmem.training.replica import Training
 from initmem.tune.process import arithmetic
 from tests import tiny
+from tests.training.test_engines import (
+    CASES,
+    depends_on_no_neighbour,
+    takes_the_plain_modules_step,
+)
 from tests.training.test_gpu import BUILT, WIDE, cut_equals_uncut, starts_as_on_a_cpu, trained
 from tests.training.test_loop import CUT
 from tests.tune.driving import at_once, differing, driver, said, wait_for_records
@@ -55,6 +68,10 @@ memory_axis: {axis}
 """
 LONG = {"cuda": (600, 4), "cpu": (100, 2)}
 """Steps and draws where blocks must take seconds."""
+TEAMS = [("loop", 1), *((engine, R) for engine in ("graph", "batched") for R in (1, 8, 32))]
+"""Engines, and networks at once; of the widest the first three, for its activations are large."""
+WIDE_WORK = replace(NAMED["ResNet-9 w16 32x32 b128"], name="ResNet-9 w64 32x32 b512",
+                    model={"name": "resnet9", "width": 64}, batch=512)  # fmt: skip
 CLOSE = 0.01
 """Largest relative difference of a final train loss between GPU and CPU, after 60 steps."""
 
@@ -137,6 +154,41 @@ def bf16(device: str, folder: Path) -> str:
     return f"train loss {', '.join(told)}"
 
 
+def engines(device: str, folder: Path) -> str:
+    where = torch.device(device)
+    for engine, of in CASES:
+        depends_on_no_neighbour(engine, of, where)
+        takes_the_plain_modules_step(engine, of, where)
+    return f"{len(CASES)} recipes, beside 0, 1, 2 and 4 others, one of them diverging"
+
+
+def speed(device: str, folder: Path) -> str:
+    """On a CPU the workloads are tiny, and the figures say nothing."""
+    told = []
+    for work in (WIDE_WORK, NAMED["ResNet-9 w16 32x32 b128"], WORKLOADS[-1]):
+        of = work.tiny() if device == "cpu" else work
+        for precision in ("float32", "bf16"):
+            for engine, R in TEAMS[:3] if work is WIDE_WORK else TEAMS:
+                milliseconds = 1e3 * seconds_a_step(of, precision, engine, R)
+                told.append(f"{work.name} {precision} {engine} R={R}: {milliseconds:.3g}")
+    return "ms a network-step\n  " + "\n  ".join(told)
+
+
+def seconds_a_step(work: Workload, precision: str, engine: str, R: int) -> float:
+    data, recipe = work.dataset().to(DEVICE), work.recipe(precision)
+    trainings = [Training(recipe, seed, data, DEVICE, engine) for seed in range(R)]
+    of = ENGINES[engine](trainings)
+
+    def steps(n: int) -> None:
+        for _ in range(n):
+            of.update()
+
+    steps(5)  # the graph is captured in the fourth
+    clock = partial(clocked, steps)
+    count = steps_a_round(clock)
+    return clock(count) / count / R
+
+
 def shares(device: str, folder: Path) -> str:
     initmem.run(long_study(device, folder, 1), folder / "local", local=True)
     seconds: dict[int, float] = {}
@@ -166,6 +218,9 @@ def killed(device: str, folder: Path) -> str:
     return f"at {left} of {len(rows)} rows; then the same rows, {twice} steps trained twice"
 
 
+CHECKS = (resume, processes, registries, init, bf16, engines, speed, shares, killed)
+
+
 @click.command()
 @click.option("--device", type=click.Choice(["cuda", "cpu"]), default="cuda", show_default=True)
 def main(device: str) -> None:
@@ -177,7 +232,7 @@ def main(device: str) -> None:
     print(f"{name}, torch {torch.__version__}, CUDA {torch.version.cuda}", flush=True)
     failed = False
     with tempfile.TemporaryDirectory(prefix="gpu") as folder, open(f"{folder}/said", "w") as log:
-        for check in (resume, processes, registries, init, bf16, shares, killed):
+        for check in CHECKS:
             clock = time.monotonic()
             try:
                 with contextlib.redirect_stdout(log), arithmetic(1, deterministic=True):

@@ -58,13 +58,15 @@ cases = pytest.mark.parametrize(
 )  # fmt: skip
 
 
-def begun(of: Recipe, seed: int, engine: str) -> Training:
-    return Training(of, seed, load(of.data, Path("data")), CPU, engine)
+def begun(of: Recipe, seed: int, engine: str, device: torch.device = CPU) -> Training:
+    return Training(of, seed, load(of.data, Path("data")).to(device), device, engine)
 
 
-def finished(engine: str, *recipes: tuple[Recipe, int]) -> list[Outcome]:
+def finished(
+    engine: str, *recipes: tuple[Recipe, int], device: torch.device = CPU
+) -> list[Outcome]:
     """Each engine's own way: at once, or for loop one by one."""
-    trainings = [begun(of, seed, engine) for of, seed in recipes]
+    trainings = [begun(of, seed, engine, device) for of, seed in recipes]
     for team in [[t] for t in trainings] if engine == "loop" else [trainings]:
         exhaust(train(team, [Memory() for _ in team], 1000))
     return [training.outcome() for training in trainings]
@@ -75,12 +77,26 @@ def same(a: Outcome, b: Outcome) -> None:
     assert a.row() == b.row()
 
 
-def depends_on_no_neighbour(engine: str, of: Recipe) -> None:
-    by_itself = finished(engine, (of, 3))[0]
+def depends_on_no_neighbour(engine: str, of: Recipe, device: torch.device = CPU) -> None:
+    by_itself = finished(engine, (of, 3), device=device)[0]
     wild = of.model_copy(update={"optim": of.optim.model_copy(update={"lr": 1e30})})
     for neighbours in ([(of, 4)], [(of, 0), (of, 1)], [(wild, 3), (of, 5), (of, 6), (of, 7)]):
-        *_, last = finished(engine, *neighbours, (of, 3))
+        *_, last = finished(engine, *neighbours, (of, 3), device=device)
         same(last, by_itself)
+
+
+def takes_the_plain_modules_step(engine: str, of: Recipe, device: torch.device = CPU) -> None:
+    plain = begun(of, 1, "loop", device)
+    before = {k: v.clone() for k, v in plain.network.state_dict().items()}
+    stacked = ENGINES[engine]([begun(of, 0, engine, device), begun(of, 1, engine, device)])
+    plain.update()
+    stacked.update()
+    # bf16 has 8 bits; Muon's iteration in bf16 magnifies the small directions of a gradient.
+    bound = 0.15 if of.optim.name == "muon" else 0.02 if of.precision == "bf16" else 1e-5
+    ends = [dict(t.network.named_parameters()) for t in (plain, stacked.members[1])]
+    flat = [torch.cat([end[key].flatten() for key in end]).detach() for end in ends]
+    moved = flat[0] - torch.cat([before[key].flatten() for key in ends[0]])
+    assert (flat[1] - flat[0]).norm() / moved.norm() < bound
 
 
 @cases
@@ -99,17 +115,7 @@ def test_nor_with_two_threads(at: int) -> None:
 
 @cases
 def test_the_first_step_is_the_plain_modules(engine: str, of: Recipe) -> None:
-    plain = begun(of, 1, "loop")
-    before = {k: v.clone() for k, v in plain.network.state_dict().items()}
-    stacked = ENGINES[engine]([begun(of, 0, engine), begun(of, 1, engine)])
-    plain.update()
-    stacked.update()
-    # bf16 has 8 bits; Muon's iteration in bf16 magnifies the small directions of a gradient.
-    bound = 0.15 if of.optim.name == "muon" else 0.02 if of.precision == "bf16" else 1e-5
-    ends = [dict(t.network.named_parameters()) for t in (plain, stacked.members[1])]
-    flat = [torch.cat([end[key].flatten() for key in end]).detach() for end in ends]
-    moved = flat[0] - torch.cat([before[key].flatten() for key in ends[0]])
-    assert (flat[1] - flat[0]).norm() / moved.norm() < bound
+    takes_the_plain_modules_step(engine, of)
 
 
 @cases

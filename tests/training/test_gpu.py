@@ -16,6 +16,13 @@ from initmem.training.loop import train
 from initmem.training.replica import Training
 from initmem.tune.process import arithmetic
 from tests.tiny import Memory, exhaust, recipe, study
+from tests.training.test_engines import (
+    cases as engines,
+)
+from tests.training.test_engines import (
+    depends_on_no_neighbour,
+    takes_the_plain_modules_step,
+)
 from tests.training.test_loop import CUT
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that torch can use")
@@ -69,6 +76,18 @@ def deterministic() -> Iterator[None]:
 @pytest.mark.parametrize("of", [*CUT, WIDE], ids=lambda r: f"{r.model.name}-{r.optim.name}")
 def test_cut_runs_are_bitwise_equal_to_uncut_ones(of: Recipe, deterministic: None) -> None:
     cut_equals_uncut(of, "cuda")
+
+
+@engines
+def test_a_replica_depends_on_its_neighbours_in_no_bit(
+    engine: str, of: Recipe, deterministic: None
+) -> None:
+    depends_on_no_neighbour(engine, of, torch.device("cuda"))
+
+
+@engines
+def test_the_first_step_is_the_plain_modules(engine: str, of: Recipe) -> None:
+    takes_the_plain_modules_step(engine, of, torch.device("cuda"))
 
 
 @pytest.mark.parametrize("of", BUILT, ids=lambda r: f"{r.model.name}-{r.init.rule}")

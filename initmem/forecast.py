@@ -4,7 +4,8 @@ tell."""
 from __future__ import annotations
 
 from initmem.study.plan import Arm, Cell, arms, blocks, cell, count, draws
-from initmem.study.size import checkpoint_bytes, parameters, row_bytes
+from initmem.study.recipe import Recipe
+from initmem.study.size import checkpoint_bytes, large, parameters, row_bytes
 from initmem.study.spec import Study
 
 
@@ -61,7 +62,18 @@ def _cost(study: Study) -> str:
     return (
         f"{_at_most(study)}{steps:,} steps in all, networks of up to {size:,} parameters\n"
         f"disk, about: {_bytes(2 * checkpoint)} of checkpoints for each replica in training, "
-        f"{_bytes(table)} for the records"
+        f"{_bytes(table)} for the records" + _faster(study, recipes)
+    )
+
+
+def _faster(study: Study, recipes: list[Recipe]) -> str:
+    """That stacks of replicas may train faster than one after the other."""
+    stacks = any(recipe.model.stacks and not large(recipe) for recipe in recipes)
+    if study.resources.engine != "loop" or study.resources.replicas == 1 or not stacks:
+        return ""
+    return (
+        "\nengine loop trains the networks of a block one after the other; "
+        "--set resources.engine=auto takes what is fastest, with other bits"
     )
 
 

@@ -17,8 +17,8 @@ def engine(work: Workload) -> str:
 def ours(work: Workload, precision: str) -> Peer:
     recipe, name = work.recipe(precision), engine(work)
     data = work.dataset().to(DEVICE)
-    large = alone(recipe, DEVICE, data.shape)
-    count = 1 if name == "loop" or large else work.networks
+    single = name == "loop" or alone(recipe, DEVICE, data.shape)
+    count = 1 if single else work.networks
     trainings = [Training(recipe, seed, data, DEVICE, name) for seed in range(count)]
     of = ENGINES[name](trainings)
 

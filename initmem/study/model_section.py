@@ -23,11 +23,10 @@ class _Convolutional(Network):
     """Kernels of norms round the channels that fill no vector register by a path of their own,
     and with an odd width these would be another replica's in each stack."""
 
-    width: Size
-
     @property
     def stacks(self) -> bool:
-        return self.width % 8 == 0
+        width: int = self.width  # type: ignore[attr-defined]  # of each, in its own place
+        return width % 8 == 0
 
 
 class ResNet9(_Convolutional):

@@ -37,6 +37,10 @@ EVALUATION_BYTES = 5 * 20
 LABEL_BYTES = 0.6
 """A predicted label, compressed and in base64."""
 
+LARGE = 1e9
+"""Operations of a step from which a replica is trained alone on a CPU: its products fill a core,
+and the activations of a stack would fill the cache."""
+
 Tensor = tuple[str, int]
 """Part (stem, body, head, or vector for a norm or bias) and number of elements."""
 
@@ -61,6 +65,11 @@ def operations(recipe: Recipe, shape: tuple[int, ...] | None = None) -> float:
         weights = sum(n for _, n in _mlp(model, math.prod(shape), classes))
         return 6.0 * weights * recipe.batch
     return 6.0 * parameters(recipe) * recipe.batch * shape[1] * shape[2] * 3 / 21
+
+
+def large(recipe: Recipe, shape: tuple[int, ...] | None = None) -> bool:
+    """Whether a network is too large to gain from company on a CPU. shape: see `operations`."""
+    return operations(recipe, shape) > LARGE
 
 
 def checkpoint_bytes(recipe: Recipe) -> int:

@@ -13,21 +13,17 @@ from torch import Tensor
 from initmem.data.dataset import Split
 from initmem.models.stacked import form
 from initmem.study.recipe import Recipe
-from initmem.study.size import operations
+from initmem.study.size import large
 from initmem.training.replica import EVALUATION_BATCH, Measured, Training
 from initmem.training.stack import Stack
 
 PREPARED = 10_000_000
 """Numbers of a training set that are kept standardized: 40 MB."""
-ALONE = 1e9
-"""Operations of a step from which a replica is trained alone on a CPU: its products fill a core,
-and the activations of a stack would fill the cache."""
 
 
 def alone(recipe: Recipe, device: torch.device, shape: tuple[int, ...] | None = None) -> bool:
-    """Whether a network is too large to gain from company. shape: of an input, by default of the
-    recipe's data."""
-    return device.type == "cpu" and operations(recipe, shape) > ALONE
+    """Whether a network trains alone. shape: of an input, by default of the recipe's data."""
+    return device.type == "cpu" and large(recipe, shape)
 
 
 class Batched(Stack):
@@ -42,8 +38,8 @@ class Batched(Stack):
         super().__init__(members)
 
     def rows_of(self, members: list[Training]) -> list[Training]:
-        large = alone(members[0].recipe, self.device, self.data.shape)
-        return members if large or len(members) > 1 else members * 2
+        single = alone(members[0].recipe, self.device, self.data.shape)
+        return members if single or len(members) > 1 else members * 2
 
     def stack(self, members: list[Training]) -> None:
         super().stack(members)

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from initmem.data.load import load
+from initmem.study import size
 from initmem.study.recipe import Recipe
-from initmem.training import batched
 from initmem.training.batched import Batched, alone
 from initmem.training.loop import ENGINES, train
 from initmem.training.outcome import Outcome
@@ -184,7 +184,7 @@ def test_a_checkpoint_holds_one_replica_and_is_of_its_engine() -> None:
 def test_large_networks_train_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     of = BATCHED[0]
     assert not alone(of, CPU) and alone(recipe(model={"name": "resnet9", "width": 64}), CPU)
-    monkeypatch.setattr(batched, "ALONE", 0)
+    monkeypatch.setattr(size, "LARGE", 0)
     assert alone(of, CPU) and not alone(of, torch.device("cuda"))
     assert len(Batched([begun(of, 0, "batched")]).rows) == 1
 

@@ -1,7 +1,5 @@
-"""What the engine is to reach, against what was measured.
-
-`reason` is for a goal that is short: what the profile says about it, in a sentence.
-"""
+"""What the engine is to reach, against what was measured; and for a goal that is short, what share
+of the machine's peak would have reached it."""
 
 from __future__ import annotations
 
@@ -22,7 +20,6 @@ class Goal:
     that ours really does. STUDY: the whole digits study, in wall time."""
     float32: float
     bf16: float | None = None
-    reason: str = ""
 
 
 DIGITS = "whole digits study"
@@ -50,6 +47,7 @@ class Verdict:
     goal: Goal
     found: dict[str, Triple]
     """By precision."""
+    reason: str = ""
 
     @property
     def short(self) -> list[str]:
@@ -63,17 +61,34 @@ def verdicts(kernels: dict[str, Measured], study: Study | None) -> list[Verdict]
     for goal in GOALS:
         if goal.against == STUDY and study is not None:
             ratio = study.naive.wall_s / study.ours.wall_s
-            found.append(Verdict(goal, {"float32": (ratio, ratio, ratio)}))
+            reason = f"{study.not_training():.0f}% of the workers' time is not training"
+            found.append(Verdict(goal, {"float32": (ratio, ratio, ratio)}, reason))
         elif goal.work in kernels:
             of = kernels[goal.work]
             asked = [p for p in PRECISIONS if getattr(goal, p) is not None]
-            found.append(Verdict(goal, {p: _measured(goal, of, p) for p in asked}))
+            measured = {p: _measured(goal, of, p) for p in asked}
+            found.append(Verdict(goal, measured, _reason(goal, of, measured)))
     return found
+
+
+def _reason(goal: Goal, of: Measured, measured: dict[str, Triple]) -> str:
+    """What share of the peak the goal would take, by operations really done."""
+    said = []
+    for precision, (middle, _, _) in measured.items():
+        wanted, share = getattr(goal, precision), _share(of, precision)[0]
+        if middle < wanted and goal.against != PEAK:
+            needed = share * wanted / middle
+            said.append(f"{precision}: takes {needed:.0f}% of the peak, ours is at {share:.0f}%")
+    return "; ".join(said)
+
+
+def _share(of: Measured, precision: str) -> Triple:
+    return of.share(("ours", precision), of.done[precision])
 
 
 def _measured(goal: Goal, of: Measured, precision: str) -> Triple:
     if goal.against == PEAK:
-        return of.share(("ours", precision), of.done[precision])
+        return _share(of, precision)
     return of.faster((goal.against, "float32"), precision)
 
 
@@ -89,7 +104,7 @@ def table(of: list[Verdict]) -> Iterator[str]:
             cells += [_amount(goal, wanted), _range(goal, verdict.found.get(precision))]
         short = verdict.short
         cells += [f"short in {' and '.join(short)}" if short else "met"]
-        cells += [goal.reason if short else ""]
+        cells += [verdict.reason if short else ""]
         yield f"| {' | '.join(cells)} |"
 
 

@@ -10,14 +10,11 @@ from initmem.training.loop import ENGINES
 from initmem.training.replica import Training
 
 
-def engine(work: Workload) -> str:
-    return "batched" if work.recipe().model.stacks else "loop"
-
-
 def ours(work: Workload, precision: str) -> Peer:
-    recipe, name = work.recipe(precision), engine(work)
-    data = work.dataset().to(DEVICE)
-    single = name == "loop" or alone(recipe, DEVICE, data.shape)
+    recipe, data = work.recipe(precision), work.dataset().to(DEVICE)
+    single = alone(recipe, DEVICE, data.shape)
+    # A large ResNet gains nothing in a stack of one; the Transformer's algebra pays alone, too.
+    name = "loop" if single and work.shape else "batched"
     count = 1 if single else work.networks
     trainings = [Training(recipe, seed, data, DEVICE, name) for seed in range(count)]
     of = ENGINES[name](trainings)

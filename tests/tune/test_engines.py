@@ -31,10 +31,11 @@ def test_batched_rows_do_not_depend_on_the_block(tmp_path: Path) -> None:
     assert rerun(tmp_path / "1", rows[5]["replica"], "data") == {}
 
 
-def test_batched_rows_are_the_same_on_ray(tmp_path: Path) -> None:
-    of = study(tmp_path, BATCHED)
-    initmem.run(of, tmp_path / "local", local=True)
-    initmem.run(of, tmp_path / "ray", workers=2)
+def test_what_auto_takes_on_ray_leaves_the_rows_of_that_engine(tmp_path: Path) -> None:
+    initmem.run(study(tmp_path, "resources.engine=auto"), tmp_path / "ray", workers=2)
+    (taken,) = {row["engine"] for row in Store(tmp_path / "ray").rows()}
+    assert set(Store(tmp_path / "ray").engines().values()) == {taken}
+    initmem.run(study(tmp_path, f"resources.engine={taken}"), tmp_path / "local", local=True)
     assert not differing(tmp_path / "local", tmp_path / "ray")
 
 

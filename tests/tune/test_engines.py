@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from initmem.training.replica import Training
 from initmem.tune import engines
 from initmem.tune.rerun import rerun
 from tests.tiny import TINY, study
-from tests.tune.driving import differing
+from tests.tune.driving import LONG, differing, driver, wait_for_records
 
 BATCHED = "resources.engine=batched"
 
@@ -37,6 +39,23 @@ def test_what_auto_takes_on_ray_leaves_the_rows_of_that_engine(tmp_path: Path) -
     assert set(Store(tmp_path / "ray").engines().values()) == {taken}
     initmem.run(study(tmp_path, f"resources.engine={taken}"), tmp_path / "local", local=True)
     assert not differing(tmp_path / "local", tmp_path / "ray")
+
+
+def test_a_killed_stack_goes_on_to_the_same_rows(tmp_path: Path) -> None:
+    """SIGKILL in the middle of the second cell, whose four networks train at once."""
+    text = LONG.replace("steps: 1500", "steps: 3000")
+    of = study(tmp_path, text=text.replace("resources: {", "resources: {engine: batched, "))
+    initmem.run(of, tmp_path / "undisturbed", local=True)
+    run = tmp_path / "run"
+    with driver(run, tmp_path / "tiny.yaml", "--local") as process:
+        wait_for_records(run, 4, process)
+        while not list(run.glob("checkpoints/*/*.sealed")):
+            assert process.poll() is None
+        os.killpg(process.pid, signal.SIGKILL)
+    assert 4 <= len(Store(run).names()) < 12, "the kill came too late to tell anything"
+    assert initmem.run(of, run, local=True).done == 12
+    assert not differing(tmp_path / "undisturbed", run)
+    assert sum(row["run.resumed"] for row in Store(run).rows()) in (2, 3, 4)
 
 
 def test_networks_of_two_shapes_in_one_cell(tmp_path: Path) -> None:

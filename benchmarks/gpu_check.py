@@ -25,7 +25,6 @@ import signal
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ import torch
 
 import initmem
 from benchmarks.speed.timing import clocked, steps_a_round
-from benchmarks.speed.workloads import DEVICE, NAMED, WORKLOADS, Workload
+from benchmarks.speed.workloads import DEVICE, FOR_A_GPU, NAMED, Workload
 from initmem.records.store import Store
 from initmem.study.recipe import variants
 from initmem.study.spec import Study
@@ -68,10 +67,9 @@ memory_axis: {axis}
 """
 LONG = {"cuda": (600, 4), "cpu": (100, 2)}
 """Steps and draws where blocks must take seconds."""
+WORKS = [NAMED["ResNet-9 w16 32x32 b128"], NAMED["Transformer d128 mod 113 full batch"]]
 TEAMS = [("loop", 1), *((engine, R) for engine in ("graph", "batched") for R in (1, 8, 32))]
 """Engines, and networks at once; of the widest the first three, for its activations are large."""
-WIDE_WORK = replace(NAMED["ResNet-9 w16 32x32 b128"], name="ResNet-9 w64 32x32 b512",
-                    model={"name": "resnet9", "width": 64}, batch=512)  # fmt: skip
 CLOSE = 0.01
 """Largest relative difference of a final train loss between GPU and CPU, after 60 steps."""
 
@@ -165,10 +163,10 @@ def engines(device: str, folder: Path) -> str:
 def speed(device: str, folder: Path) -> str:
     """On a CPU the workloads are tiny, and the figures say nothing."""
     told = []
-    for work in (WIDE_WORK, NAMED["ResNet-9 w16 32x32 b128"], WORKLOADS[-1]):
+    for work in (FOR_A_GPU, *WORKS):
         of = work.tiny() if device == "cpu" else work
         for precision in ("float32", "bf16"):
-            for engine, R in TEAMS[:3] if work is WIDE_WORK else TEAMS:
+            for engine, R in TEAMS[:3] if work is FOR_A_GPU else TEAMS:
                 milliseconds = 1e3 * seconds_a_step(of, precision, engine, R)
                 told.append(f"{work.name} {precision} {engine} R={R}: {milliseconds:.3g}")
     return "ms a network-step\n  " + "\n  ".join(told)

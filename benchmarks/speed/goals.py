@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from benchmarks.speed.kernels import PRECISIONS, Measured
 from benchmarks.speed.whole_study import Study
+from benchmarks.speed.workloads import DEVICE, FOR_A_GPU
 
 PEAK, STUDY = "peak", "naive_tune"
 
@@ -18,7 +19,7 @@ class Goal:
     against: str
     """A variant in float32: how many times as fast ours is. PEAK: percent of it, by operations
     that ours really does. STUDY: the whole digits study, in wall time."""
-    float32: float
+    float32: float | None = None
     bf16: float | None = None
 
 
@@ -36,6 +37,8 @@ GOALS = [
     Goal("ResNet-9 w8 16x16 b128", "hfta_like", 1.4),
     Goal("ResNet-9 w16 32x32 b128", PEAK, 55, 50),
     Goal("Transformer d128 mod 113 full batch", PEAK, 50, 58),
+    Goal(FOR_A_GPU.name, "preloaded", 1.3),
+    Goal(FOR_A_GPU.name, PEAK, bf16=35),
 ]
 
 Triple = tuple[float, float, float]
@@ -68,6 +71,8 @@ def verdicts(kernels: dict[str, Measured], study: Study | None) -> list[Verdict]
             asked = [p for p in PRECISIONS if getattr(goal, p) is not None]
             measured = {p: _measured(goal, of, p) for p in asked}
             found.append(Verdict(goal, measured, _reason(goal, of, measured)))
+        elif goal.work == FOR_A_GPU.name and DEVICE.type == "cpu":
+            found.append(Verdict(goal, {}))
     return found
 
 
@@ -103,7 +108,8 @@ def table(of: list[Verdict]) -> Iterator[str]:
             wanted = getattr(goal, precision)
             cells += [_amount(goal, wanted), _range(goal, verdict.found.get(precision))]
         short = verdict.short
-        cells += [f"short in {' and '.join(short)}" if short else "met"]
+        state = f"short in {' and '.join(short)}" if short else "met"
+        cells += [state if verdict.found else "no GPU here: not measured"]
         cells += [verdict.reason if short else ""]
         yield f"| {' | '.join(cells)} |"
 

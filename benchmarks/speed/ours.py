@@ -15,6 +15,7 @@ def ours(work: Workload, precision: str) -> Peer:
     single = alone(recipe, DEVICE, data.shape)
     # A large ResNet gains nothing in a stack of one; the Transformer's algebra pays alone, too.
     name = "loop" if single and work.shape else "batched"
+    name = "graph" if DEVICE.type == "cuda" and work.shape else name
     count = 1 if single else work.networks
     trainings = [Training(recipe, seed, data, DEVICE, name) for seed in range(count)]
     of = ENGINES[name](trainings)

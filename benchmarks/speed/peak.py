@@ -15,6 +15,8 @@ from benchmarks.speed.workloads import DEVICE, Workload
 
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 SIDE, IMAGES, CHANNELS, PIXELS = 1024, 32, 64, 32
+if DEVICE.type == "cuda":
+    SIDE, IMAGES = 8192, 512
 OPERATIONS = {"mm": 2.0 * SIDE**3, "conv": 2.0 * 9 * CHANNELS**2 * IMAGES * PIXELS**2}
 """Of a step; a multiplication and an addition are two."""
 

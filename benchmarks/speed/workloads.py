@@ -100,9 +100,9 @@ class Workload:
         return replace(self, images=self.batch) if self.shape and self.batch else self
 
 
-def _resnet9(width: int, side: int) -> Workload:
-    model = {"name": "resnet9", "width": width}
-    return Workload(f"ResNet-9 w{width} {side}x{side} b128", model, 8, (3, side, side))
+def _resnet9(width: int, side: int, batch: int = 128) -> Workload:
+    model, shape = {"name": "resnet9", "width": width}, (3, side, side)
+    return Workload(f"ResNet-9 w{width} {side}x{side} b{batch}", model, 8, shape, batch)
 
 
 def _mlp(inputs: int, width: int, networks: int) -> Workload:
@@ -119,6 +119,9 @@ WORKLOADS = [
     _mlp(64, 32, 32),
     Workload("Transformer d128 mod 113 full batch", TRANSFORMER, 4, batch=None, optim=ADAMW),
 ]
+FOR_A_GPU = _resnet9(64, 32, 512)
+if DEVICE.type == "cuda":
+    WORKLOADS.append(FOR_A_GPU)
 DIGITS_STEP = Workload(
     "ResNet-9 w8 8x8 b50", {"name": "resnet9", "width": 8}, 8, (1, 8, 8), 50, 500
 )

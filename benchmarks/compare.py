@@ -1,7 +1,7 @@
 """How fast does initmem train, against what people use today?
 
     python -m benchmarks.compare                 kernels and the whole study: about 20 minutes
-    python -m benchmarks.compare --skip-study    kernels alone: 7 minutes of one core
+    python -m benchmarks.compare --skip-study    kernels alone: 8 minutes of one core
     python -m benchmarks.compare --whole-naive   all 64 trials of the study a user would write
     python -m benchmarks.compare --quick         tiny networks, a minute: does it run at all?
 

@@ -1,6 +1,6 @@
 """How does the cost of a network-step grow, and what does a study pay beside its steps?
 
-    python -m benchmarks.growth              about 4 minutes of one core
+    python -m benchmarks.growth              about 6 minutes
     python -m benchmarks.growth --draws 8    the share of the whole digits study
 
 Prints and writes docs/growth.md.

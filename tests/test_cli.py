@@ -54,6 +54,10 @@ def test_plan_estimates_without_torch_or_ray(tiny: Path) -> None:
     said = call("plan", tiny, "--set", "search.draws=5").output
     assert "5 cells, 20 replicas" in said and "axis init.scale: 1, 2 (memory axis)" in said
     assert "600 steps in all, networks of up to 1,184 parameters" in said and "checkpoints" in said
+    hint = "engine loop trains the networks of a block one after the other; --set resources.engine"
+    assert hint in said
+    for no_gain in ("resources.engine=auto", "resources.replicas=1", "model.width=100000"):
+        assert hint not in call("plan", tiny, "--set", no_gain).output
     code = "import sys; from initmem.cli import main; main(standalone_mode=False); " \
            "assert not {'torch', 'ray', 'optuna'} & set(sys.modules)"  # fmt: skip
     subprocess.run(

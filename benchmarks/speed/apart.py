@@ -13,7 +13,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -80,6 +79,10 @@ def _made(work: str, variant: str, precision: str, tiny: bool) -> tuple[int, Ste
     return peer.networks, peer.steps
 
 
+def _say(**of: Any) -> None:
+    print(json.dumps(of), flush=True)
+
+
 @click.command()
 @click.option("--work", required=True)
 @click.option("--variant", required=True)
@@ -90,17 +93,16 @@ def main(work: str, variant: str, precision: str, tiny: bool) -> None:
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     peer = variant != "ours" and variant not in peak.OPERATIONS
-    say: Callable[..., None] = lambda **of: print(json.dumps(of), flush=True)  # noqa: E731
     with nullcontext() if peer else arithmetic(1, deterministic=False):
         networks, steps = _made(work, variant, precision, tiny)
-        say(networks=networks)
+        _say(networks=networks)
         for line in sys.stdin:
             try:
                 seconds = clocked(steps, int(line))
             except RuntimeError as error:
-                say(error=str(error).splitlines()[0])
+                _say(error=str(error).splitlines()[0])
                 return
-            say(seconds=seconds, megabytes=largest())
+            _say(seconds=seconds, megabytes=largest())
 
 
 if __name__ == "__main__":

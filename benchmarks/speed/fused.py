@@ -72,9 +72,14 @@ def _fuse(networks: list[nn.Module]) -> nn.Module:
         new: nn.Module | None = None
         if isinstance(layer, nn.Conv2d):
             new = nn.Conv2d(
-                R * layer.in_channels, R * layer.out_channels, layer.kernel_size, layer.stride,
-                layer.padding, groups=R, bias=layer.bias is not None,
-            )  # fmt: skip
+                R * layer.in_channels,
+                R * layer.out_channels,
+                layer.kernel_size,
+                layer.stride,
+                layer.padding,
+                groups=R,
+                bias=layer.bias is not None,
+            )
         elif isinstance(layer, nn.BatchNorm2d):
             new = nn.BatchNorm2d(R * layer.num_features)
         elif isinstance(layer, nn.Linear):

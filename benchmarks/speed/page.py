@@ -130,8 +130,8 @@ def _kernels(of: Run) -> Iterator[str]:
     )
     yield ""
     yield (
-        "MB: the most that a process with this variant alone holds, imports included (about 650 "
-        "MB); of R networks where they train at once."
+        "MB: the most that a process with this variant alone holds, imports included; of R "
+        "networks where they train at once."
     )
     yield ""
     for measured in of.kernels:

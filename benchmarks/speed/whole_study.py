@@ -24,8 +24,10 @@ MARK = "INITMEM_BENCHMARK"
 TICKS = os.sysconf("SC_CLK_TCK")
 NETWORKS, WORKERS, POINT = 64, 2, 8
 """Of the study; networks at once; networks of a pair of lr and l2."""
-QUICK = {"ours": ["--set", "search.draws=1", "--set", "optim.epochs=5"],
-         "naive_tune": ["--epochs", "5"]}  # fmt: skip
+QUICK = {
+    "ours": ["--set", "search.draws=1", "--set", "optim.epochs=5"],
+    "naive_tune": ["--epochs", "5"],
+}
 """8 networks, 50 steps each."""
 
 
@@ -59,7 +61,7 @@ class Study:
 
 
 def study(quick: bool = False, whole: bool = False) -> Study:
-    """Run both. whole: all trials of naive_tune, 11 minutes on two quiet cores; else 8, then 16.
+    """Run both. whole: all trials of naive_tune; else 8, then 16.
 
     Raises CalledProcessError if one fails.
     """

@@ -42,7 +42,7 @@ def form(model: Section, shape: tuple[int, ...], classes: int) -> Form:
 
 def mlp(fields: dict[str, Any]) -> Form:
     """`shallow.MLP`. Activations are [R, features, B]: products then take weights as they lie, and
-    a softmax over ten classes in this layout is 25 times faster on a CPU than over the last
+    a softmax over ten classes in this layout is many times faster on a CPU than over the last
     dimension. Widths are filled up with zeros to whole lines."""
     layers = ["stem", *(f"body.{i}" for i in range(fields["depth"] - 1)), "head"]
 
@@ -81,8 +81,7 @@ def resnet(model: Section, shape: tuple[int, ...], classes: int) -> Form:
         R = len(x_RBCHW)
         if R not in skeletons:
             with torch.device("meta"):
-                network = build(model, shape, classes, vocabulary=0)
-            skeletons[R] = fuse(network, R, filled)
+                skeletons[R] = fuse(build(model, shape, classes, vocabulary=0), R, filled)
         return fused_logits(skeletons[R].train(training), tensors, x_RBCHW)
 
     return forward

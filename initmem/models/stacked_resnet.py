@@ -19,16 +19,14 @@ from torch.func import functional_call
 from initmem.models.resnet import Subsample
 
 
-class FusedSubsample(nn.Module):
-    """`Subsample` for each replica's own channels."""
+class Widen(nn.Module):
+    """Zeros for the channels that each replica's shortcut lacks."""
 
-    def __init__(self, stride: int, missing: int, replicas: int) -> None:
+    def __init__(self, missing: int, replicas: int) -> None:
         super().__init__()
-        self.stride, self.missing, self.replicas = stride, missing, replicas
+        self.missing, self.replicas = missing, replicas
 
     def forward(self, x_BCHW: Tensor) -> Tensor:
-        if self.stride > 1:
-            x_BCHW = F.avg_pool2d(x_BCHW, 1, self.stride)
         if not self.missing:
             return x_BCHW
         x_BHWRC = x_BCHW.permute(0, 2, 3, 1).unflatten(-1, (self.replicas, -1))
@@ -41,7 +39,7 @@ class Heads(nn.Module):
     def __init__(self, replicas: int, outputs: int, filled: Callable[[Tensor, int], Tensor]):
         super().__init__()
         self.replicas, self.outputs, self.filled = replicas, outputs, filled
-        self.weight, self.bias = (nn.Parameter(torch.empty(0, device="meta")) for _ in range(2))
+        self.weight, self.bias = (nn.Parameter(torch.empty(0)) for _ in range(2))
 
     def forward(self, x_BF: Tensor) -> Tensor:
         x_RFB = x_BF.unflatten(1, (self.replicas, -1)).permute(1, 2, 0)
@@ -52,22 +50,20 @@ class Heads(nn.Module):
 
 
 def fuse(network: nn.Module, replicas: int, filled: Callable[[Tensor, int], Tensor]) -> nn.Module:
-    """The network of R replicas out of one on the meta device: layers without tensors."""
+    """The network of R replicas out of one. Its own tensors are not read: make it on the meta
+    device."""
     for name, layer in list(network.named_modules()):
         new: nn.Module | None = None
         if isinstance(layer, nn.Conv2d):
-            new = nn.Conv2d(
-                replicas * layer.in_channels, replicas * layer.out_channels,
-                layer.kernel_size,  # type: ignore[arg-type]  # a pair
-                layer.stride, layer.padding, groups=replicas, bias=False, device="meta",  # type: ignore[arg-type]
-            )  # fmt: skip
+            channels = replicas * layer.in_channels, replicas * layer.out_channels
+            window: Any = {n: getattr(layer, n) for n in ("kernel_size", "stride", "padding")}
+            new = nn.Conv2d(*channels, **window, groups=replicas, bias=False)
         elif isinstance(layer, nn.BatchNorm2d):
-            new = nn.BatchNorm2d(replicas * layer.num_features, device="meta")
+            new = nn.BatchNorm2d(replicas * layer.num_features)
         elif isinstance(layer, nn.GroupNorm):
-            groups, channels = replicas * layer.num_groups, replicas * layer.num_channels
-            new = nn.GroupNorm(groups, channels, device="meta")
+            new = nn.GroupNorm(replicas * layer.num_groups, replicas * layer.num_channels)
         elif isinstance(layer, Subsample):
-            new = FusedSubsample(layer.stride, layer.missing, replicas)
+            new = nn.Sequential(Subsample(layer.stride, 0), Widen(layer.missing, replicas))
         elif isinstance(layer, nn.Linear):
             new = Heads(replicas, layer.out_features, filled)
         if new is not None:

@@ -30,7 +30,7 @@ class Batched(Stack):
     def __init__(self, members: list[Training]) -> None:
         recipe, data = members[0].recipe, members[0].data
         self.form = form(recipe.model, data.shape, data.classes)
-        # Standardized once, where that takes little memory: it is a tenth of a small step.
+        # Standardized once, where that takes little memory: a small step is short.
         self.prepared = not members[0].varies and data.train.inputs.numel() <= PREPARED
         self.inputs = data.prepare(data.train.inputs) if self.prepared else data.train.inputs
         if self.prepared and recipe.precision == "bf16" and data.kind == "image":
@@ -46,17 +46,15 @@ class Batched(Stack):
         self.leaves = {k: v.detach().requires_grad_() for k, v in self.weights.items()}
 
     def update(self) -> None:
-        step, chosen_RB = self.members[0].step, self.chosen()
+        chosen_RB = self.chosen()
         inputs = self.inputs_of(self.inputs, chosen_RB)
         logits_RCB = self._logits(inputs if self.prepared else self.data.prepare(inputs), True)
         losses_RB = F.cross_entropy(logits_RCB, self.targets(chosen_RB), reduction="none")
         losses_R = losses_RB.mean(dim=1)
         gradients = torch.autograd.grad(losses_R.sum(), list(self.leaves.values()))
-        self.losses_TR[step] = losses_R.detach()
-        self.stepper.at(step)
+        self.stepper.at(self.step)
         self.stepper.apply(dict(zip(self.leaves, gradients, strict=True)))
-        for member in self.members:
-            member.step += 1
+        self.stepped(losses_R.detach())
 
     def _logits(self, inputs: Tensor, training: bool) -> Tensor:
         with self.members[0].autocast():

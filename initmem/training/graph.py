@@ -42,10 +42,10 @@ class Graph(Stack):
         self.gradients = {name: torch.zeros_like(w) for name, w in self.weights.items()}
 
     def update(self) -> None:
-        step, chosen_RB = self.members[0].step, self.chosen()
+        chosen_RB = self.chosen()
         self.inputs.copy_(self.inputs_of(self.data.train.inputs, chosen_RB))
         self.targets_RB.copy_(self.targets(chosen_RB))
-        self.stepper.at(step)
+        self.stepper.at(self.step)
         if not self.streams or self.eager < EAGER:
             self.eager += 1
             self._step()
@@ -55,9 +55,7 @@ class Graph(Stack):
                 with torch.cuda.graph(self.graph):
                     self._step()
             self.graph.replay()
-        self.losses_TR[step] = self.losses_R
-        for member in self.members:
-            member.step += 1
+        self.stepped(self.losses_R)
 
     def _step(self) -> None:
         """Gradients of each network on its stream, then the update of all."""

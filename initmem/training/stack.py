@@ -68,10 +68,20 @@ class Stack:
     def part(self, gone: list[Training]) -> None:
         self.stack([member for member in self.members if member not in gone])
 
+    @property
+    def step(self) -> int:
+        return self.members[0].step
+
+    def stepped(self, losses_R: Tensor) -> None:
+        """A step is done, with these losses."""
+        self.losses_TR[self.step] = losses_R
+        for member in self.members:
+            member.step += 1
+
     def chosen(self) -> Tensor:
         """Indices [R, B] of the next step's examples."""
         recipe, count = self.members[0].recipe, len(self.data.train.targets)
-        epoch, place = divmod(self.members[0].step, recipe.steps_per_epoch)
+        epoch, place = divmod(self.step, recipe.steps_per_epoch)
         if place == 0 or not len(self.order_RN):
             orders = [order(count, row.seed, "order", epoch) for row in self.rows]
             self.order_RN = torch.stack(orders).to(self.device)

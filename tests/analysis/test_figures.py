@@ -58,8 +58,11 @@ def test_only_cells_with_a_memory_are_coloured(tmp_path: Path) -> None:
     assert numbers == [f"{memory:.1f}" for memory in points["memory"].dropna()]
     hatches = [mark.get_hatch() for mark in panel.collections if mark.get_hatch()]
     assert {frozenset(hatch) for hatch in hatches} == {
-        frozenset("\\"), frozenset("."), frozenset("/"), frozenset("/\\"),
-    }  # fmt: skip
+        frozenset("\\"),
+        frozenset("."),
+        frozenset("/"),
+        frozenset("/\\"),
+    }
     assert surface.empty, "five cells are too few for a frontier"
 
 
@@ -95,9 +98,13 @@ def test_marks_of_a_crowded_map_are_small(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "ticks"),
-    [(0.01, 0.06, [0.01, 0.02, 0.03, 0.04, 0.06]), (1.1e-3, 0.097, [2e-3, 5e-3, 0.01, 0.02, 0.05]),
-     (1.5e-5, 2e-3, [1e-4, 1e-3]), (1e-6, 1e2, [1e-5, 1e-3, 0.1, 10])],
-)  # fmt: skip
+    [
+        (0.01, 0.06, [0.01, 0.02, 0.03, 0.04, 0.06]),
+        (1.1e-3, 0.097, [2e-3, 5e-3, 0.01, 0.02, 0.05]),
+        (1.5e-5, 2e-3, [1e-4, 1e-3]),
+        (1e-6, 1e2, [1e-5, 1e-3, 0.1, 10]),
+    ],
+)
 def test_a_log_axis_has_few_ticks_and_never_one_alone(
     low: float, high: float, ticks: list[float]
 ) -> None:
@@ -109,10 +116,21 @@ def test_a_log_axis_has_few_ticks_and_never_one_alone(
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (0.06, "0.06"), (1e-4, "1e-4"), (0.00123, "1.23e-3"), (40000, "40000"),
-     (0.25, "0.25"), (1.0, "1"), (math.nan, "-"), (None, "-"), ("sgd", "sgd"), (True, "True"),
-     (3.16227766e-06, "3.16e-6")],
-)  # fmt: skip
+    [
+        (0, "0"),
+        (0.06, "0.06"),
+        (1e-4, "1e-4"),
+        (0.00123, "1.23e-3"),
+        (40000, "40000"),
+        (0.25, "0.25"),
+        (1.0, "1"),
+        (math.nan, "-"),
+        (None, "-"),
+        ("sgd", "sgd"),
+        (True, "True"),
+        (3.16227766e-06, "3.16e-6"),
+    ],
+)
 def test_numbers_read_as_a_person_writes_them(value: object, text: str) -> None:
     assert style.number(value) == text
 

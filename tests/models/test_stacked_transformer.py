@@ -97,8 +97,12 @@ def test_a_replica_has_the_same_bits_in_any_company(
 
     alone = first([0])
     assert len(alone) == 1 + len(parameters)
-    for company in (first([0, 1]), first([2, 0, 4]), first([3, 1, 2, 4, 0]),
-                    first([1, 0, 2], neighbours=float("nan"))):  # fmt: skip
+    for company in (
+        first([0, 1]),
+        first([2, 0, 4]),
+        first([3, 1, 2, 4, 0]),
+        first([1, 0, 2], neighbours=float("nan")),
+    ):
         assert all(torch.equal(a, b) for a, b in zip(alone, company, strict=True))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from initmem.models import build
 from initmem.study import size
@@ -51,6 +52,27 @@ def test_parameters_are_the_networks(model: dict[str, Any]) -> None:
     tensors = list(_network(recipe).parameters())
     assert sorted(n for _, n in size.tensors(recipe)) == sorted(t.numel() for t in tensors)
     assert size.parameters(recipe) == sum(t.numel() for t in tensors)
+
+
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        ({"name": "resnet9", "width": 8}, "digits"),
+        ({"name": "resnet9", "width": 16}, "cifar10"),
+        ({"name": "resnet56", "width": 16}, "cifar10"),
+        ({"name": "mlp", "width": 64, "depth": 3}, "fashion_mnist"),
+        ({"name": "transformer", "width": 64}, "modular"),
+    ],
+)
+def test_operations_are_about_those_of_the_network(model: dict[str, Any], data: str) -> None:
+    """Within a third: who trains alone is a matter of a size, not of a tenth of it."""
+    recipe = _recipe(model, data)
+    tokens = recipe.data.name == "modular"
+    shape = (3,) if tokens else size.IMAGES[data][0]
+    inputs = torch.zeros(recipe.batch, *shape, dtype=torch.int64 if tokens else torch.float32)
+    with FlopCounterMode(display=False) as counter:
+        _network(recipe)(inputs).sum().backward()
+    assert 0.67 < size.operations(recipe) / counter.get_total_flops() < 1.5
 
 
 @pytest.mark.parametrize("data", list(size.IMAGES))

@@ -44,21 +44,30 @@ CASES = [
     *(("batched", of) for of in BATCHED),
     ("batched", recipe(model=ODD, precision="bf16")),
     ("batched", recipe(data={"crop": 1, "flip": True})),
-    ("batched", recipe(data=MODULAR, model={"name": "transformer", "width": 12},
-                       optim={"name": "adamw", "lr": 0.01, "batch": None, "steps": 30})),
+    (
+        "batched",
+        recipe(
+            data=MODULAR,
+            model={"name": "transformer", "width": 12},
+            optim={"name": "adamw", "lr": 0.01, "batch": None, "steps": 30},
+        ),
+    ),
     ("batched", recipe(model=CONV, optim={"name": "momentum", "lr": 0.05, **SHORT})),
     ("batched", recipe(model=CONV, precision="bf16", data={"crop": 1, "flip": True})),
-    ("batched", recipe(model={**CONV, "norm": "group"},
-                       optim={"name": "muon", "lr": 0.01, **SHORT})),
+    (
+        "batched",
+        recipe(model={**CONV, "norm": "group"}, optim={"name": "muon", "lr": 0.01, **SHORT}),
+    ),
     ("batched", recipe(model={**CONV, "norm": "none", "downsample": "average"})),
     ("batched", recipe(model={"name": "resnet20", "width": 8}, optim={"lr": 0.01, **SHORT})),
     *(("graph", of) for of in GRAPH),
     ("graph", recipe(model=RESNET, precision="bf16", data={"crop": 1, "flip": True})),
-]  # fmt: skip
+]
 cases = pytest.mark.parametrize(
-    ("engine", "of"), CASES,
+    ("engine", "of"),
+    CASES,
     ids=[f"{engine}-{of.model.name}-{of.optim.name}-{of.precision}" for engine, of in CASES],
-)  # fmt: skip
+)
 
 
 def begun(of: Recipe, seed: int, engine: str, device: torch.device = CPU) -> Training:

@@ -45,15 +45,25 @@ def test_rows_are_those_that_are_known(name: str, tmp_path: Path) -> None:
         pytest.skip(f"{key()}: not in golden.json; {add}")
     rows = trained(RECIPES[name], tmp_path)
     assert [(row["init.scale"], row["seed"]) for row in rows] == [
-        (0.5, 0), (0.5, 1), (1.0, 0), (1.0, 1)
-    ]  # fmt: skip
+        (0.5, 0),
+        (0.5, 1),
+        (1.0, 0),
+        (1.0, 1),
+    ]
     assert digest(rows, KNOWN["columns"]) == known[name]
 
 
 def test_every_column_is_known_but_what_may_differ() -> None:
     assert len(set(KNOWN["columns"])) == len(KNOWN["columns"])
-    assert {"state", "threads", "data_hash", "final.test_predictions", "curve/train_loss",
-            "norms/distance", "audit/measured_std"} < set(KNOWN["columns"])  # fmt: skip
+    assert {
+        "state",
+        "threads",
+        "data_hash",
+        "final.test_predictions",
+        "curve/train_loss",
+        "norms/distance",
+        "audit/measured_std",
+    } < set(KNOWN["columns"])
     assert set(KNOWN["columns"]) <= set(columns())
     assert not [c for c in KNOWN["columns"] if c.startswith(("run.", "version."))]
     assert all(known.keys() == RECIPES.keys() for known in KNOWN["kinds"].values())

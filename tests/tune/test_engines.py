@@ -12,6 +12,7 @@ import initmem
 from initmem.records.store import Store
 from initmem.study.spec import StudyError, UserError
 from initmem.training.batched import Batched
+from initmem.training.loop import Engine, Loop
 from initmem.training.replica import Training
 from initmem.tune import engines
 from initmem.tune.rerun import rerun
@@ -49,13 +50,15 @@ def test_a_killed_stack_goes_on_to_the_same_rows(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with driver(run, tmp_path / "tiny.yaml", "--local") as process:
         wait_for_records(run, 4, process)
-        while not list(run.glob("checkpoints/*/*.sealed")):
+        while {path.parent.name for path in run.glob("checkpoints/*/*.sealed")} <= (
+            Store(run).names()
+        ):
             assert process.poll() is None
         os.killpg(process.pid, signal.SIGKILL)
     assert 4 <= len(Store(run).names()) < 12, "the kill came too late to tell anything"
     assert initmem.run(of, run, local=True).done == 12
     assert not differing(tmp_path / "undisturbed", run)
-    assert sum(row["run.resumed"] for row in Store(run).rows()) in (2, 3, 4)
+    assert sum(row["run.resumed"] for row in Store(run).rows()) == 4
 
 
 def test_networks_of_two_shapes_in_one_cell(tmp_path: Path) -> None:
@@ -128,9 +131,36 @@ def test_auto_is_timed_once_and_kept(
 
 def test_timing_trains_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "ROUND_S", 0.01)
+    seconds: dict[type, list[float]] = {}
+    real = engines._seconds_a_step
+
+    def watched(engine: Engine) -> float:
+        before = [member.losses_T.count_nonzero() for member in engine.members]
+        seconds.setdefault(type(engine), []).append(real(engine))
+        assert len(engine.members) == (1 if isinstance(engine, Loop) else 4)
+        assert all(m.losses_T.all() for m in engine.members) or before[0] == 0
+        return seconds[type(engine)][-1]
+
+    monkeypatch.setattr(engines, "_seconds_a_step", watched)
     of = study(tmp_path, "resources.engine=auto")
-    found = engines.timed(of, engines.open_choices(of), Path("data"))
-    assert len(found) == 1 and set(found.values()) <= {"loop", "batched"}
+    (found,) = engines.timed(of, engines.open_choices(of), Path("data")).values()
+    loop, batched = (min(seconds[engine]) for engine in (Loop, Batched))
+    assert loop > 0 and batched > 0 and len(seconds[Loop]) == engines.ROUNDS
+    assert found == ("batched" if batched < loop / engines.GAIN else "loop")
+
+
+def test_auto_wants_a_gain_that_is_no_noise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = study(tmp_path, "resources.engine=auto")
+    teams = engines.open_choices(of)
+    for times, wanted in ((1.05, "loop"), (1.15, "batched")):
+        monkeypatch.setattr(
+            engines,
+            "_seconds_a_step",
+            lambda engine, times=times: times if isinstance(engine, Loop) else 1.0,
+        )
+        assert set(engines.timed(of, teams, Path("data")).values()) == {wanted}
 
 
 def test_the_engine_of_a_run_stays(tmp_path: Path) -> None:

@@ -242,8 +242,8 @@ def test_rows_of_full_batches_are_read_back_as_such(tmp_path: Path, p: int) -> N
     data, optim = f"{{name: modular, p: {p}}}", "{name: adamw, lr: 0.01, batch: null, steps: 12}"
     rows = trained(tmp_path, data, "{name: transformer, width: 8}", optim)
     assert all(pd.isna(row["optim.batch"]) for row in rows)
-    assert initmem.run(study(tmp_path, text=(tmp_path / "grid.yaml").read_text(), name="grid"),
-                       tmp_path / "run", local=True).trained == 0  # fmt: skip
+    again = study(tmp_path, text=(tmp_path / "grid.yaml").read_text(), name="grid")
+    assert initmem.run(again, tmp_path / "run", local=True).trained == 0
     assert rerun(tmp_path / "run", str(rows[0]["replica"]), "data") == {}
 
 

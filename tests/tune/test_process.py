@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import torch
+
+import initmem
+from initmem.training.replica import Training
+from tests.tiny import TINY, study
 
 STEPS = """
 import resource
@@ -46,6 +52,27 @@ def said(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=True,
     )
+
+
+def test_medium_holds_while_its_network_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matmuls = torch.backends.mkldnn.matmul, torch.backends.cuda.matmul
+    before = [m.fp32_precision for m in matmuls]
+    seen: dict[str, set[tuple[str, ...]]] = {}
+    real = Training.update
+
+    def update(self: Training) -> None:
+        now = tuple(m.fp32_precision for m in matmuls)
+        seen.setdefault(self.recipe.precision, set()).add(now)
+        real(self)
+
+    monkeypatch.setattr(Training, "update", update)
+    text = TINY.replace("init.scale: [1, 2]", "init.scale: [1, 2]\n  precision: [float32, medium]")
+    initmem.run(study(tmp_path, text=text), tmp_path / "run", local=True)
+    assert seen == {"float32": {(before[0], "ieee")}, "medium": {("bf16", "tf32")}}
+    assert [m.fp32_precision for m in matmuls] == before
+    assert set(initmem.rows(tmp_path / "run")["precision"]) == {"float32", "medium"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="page faults as Linux counts them")

@@ -68,7 +68,7 @@ def _cost(study: Study) -> str:
 
 def _faster(study: Study, recipes: list[Recipe]) -> str:
     """That stacks of replicas may train faster than one after the other."""
-    stacks = any(recipe.model.stacks and not large(recipe) for recipe in recipes)
+    stacks = any(recipe.stacks and not large(recipe) for recipe in recipes)
     if study.resources.engine != "loop" or study.resources.replicas == 1 or not stacks:
         return ""
     return (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
-from initmem.data.dataset import Dataset, assemble, draw
-from initmem.study.data_section import Modular
+from initmem.data.dataset import Dataset, assemble_tokens, draw
+from initmem.study.token_data import Modular
 
 
 def modular(data: Modular) -> Dataset:
@@ -17,14 +18,20 @@ def modular(data: Modular) -> Dataset:
     a, b = torch.cartesian_prod(
         torch.arange(p), torch.arange(1 if data.operation == "divide" else 0, p)
     ).unbind(1)
-    if data.operation == "add":
-        answer = a + b
-    elif data.operation == "subtract":
-        answer = a - b
-    elif data.operation == "multiply":
-        answer = a * b
-    else:
-        answer = a * torch.tensor([0, *(pow(k, -1, p) for k in range(1, p))])[b]
-    sequences = torch.stack([a, b, torch.full_like(a, p)], dim=1)
-    train, validation, test = draw(sequences, answer % p, data.sizes(), data.split)
-    return assemble("tokens", p, p + 1, train, validation, test)
+    parts = [a, b, torch.full_like(a, p)] if data.equals else [a, b]
+    answers = _answer(a, b, p, data.operation) % p
+    splits = draw(torch.stack(parts, dim=1), answers, data.sizes(), data.split)
+    return assemble_tokens(data, splits)
+
+
+def _answer(a: Tensor, b: Tensor, p: int, operation: str) -> Tensor:
+    if operation == "add":
+        return a + b
+    if operation == "subtract":
+        return a - b
+    if operation == "multiply":
+        return a * b
+    inverse = torch.tensor([0, *(pow(k, -1, p) for k in range(1, p))])
+    if operation == "divide":
+        return a * inverse[b]
+    return torch.where(b % 2 == 1, a * inverse[b], a - b)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from initmem.study.seeds import fold
+from initmem.study.token_data import Tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +20,7 @@ class Split:
     inputs: Tensor
     """Images: uint8 [N, C, H, W]; tokens: int64 [N, L]."""
     targets: Tensor
-    """int64 [N], classes from 0."""
+    """int64 [N], classes from 0; [N, T] where the network answers at its last T positions."""
 
     def to(self, device: torch.device | str) -> Split:
         return Split(self.inputs.to(device), self.targets.to(device))
@@ -42,6 +43,14 @@ class Dataset:
     """Of the training images, float32 [C, 1, 1], in raw pixel units; empty for tokens."""
     sd: Tensor
     """Likewise, over all pixels of a channel; 1 for a constant channel."""
+    whole: bool = True
+    """Whether an example counts as right only if all its answers are."""
+    ood: Split | None = None
+    """Examples out of distribution, with the answers of one who has understood."""
+    symmetric: Tensor | None = None
+    """For the inputs of `ood` int64 [N], the answers of one who knows the pairs by heart."""
+    groups: dict[str, Tensor] = field(default_factory=dict)
+    """Name -> bool like the validation targets: answers that are looked at apart."""
 
     def to(self, device: torch.device | str) -> Dataset:
         return replace(
@@ -51,7 +60,17 @@ class Dataset:
             test=self.test.to(device),
             mean=self.mean.to(device),
             sd=self.sd.to(device),
+            ood=self.ood and self.ood.to(device),
+            symmetric=None if self.symmetric is None else self.symmetric.to(device),
+            groups={name: group.to(device) for name, group in self.groups.items()},
         )
+
+    def accuracy(self, right: Tensor) -> float:
+        """Percent of examples that are right, from bool like their targets; of answers, if an
+        example is no whole."""
+        if self.whole and right.ndim > 1:
+            right = right.all(dim=1)
+        return 100 * int(right.sum()) / right.numel()
 
     def prepare(self, inputs: Tensor) -> Tensor:
         """What the network takes: images standardized to float32 [N, C, H, W], tokens as they
@@ -75,6 +94,23 @@ def assemble(
     content = _digest(train, validation, test)
     return Dataset(
         kind, shape, classes, vocabulary, train, validation, test, content, mean=mean, sd=sd
+    )
+
+
+def assemble_tokens(
+    section: Tokens,
+    splits: Sequence[Split],
+    ood: Split | None = None,
+    symmetric: Tensor | None = None,
+    groups: dict[str, Tensor] | None = None,
+) -> Dataset:
+    """The Dataset of a section's three splits, and of what else it has."""
+    train, validation, test = splits
+    _, vocabulary, classes = section.shape()
+    made = assemble("tokens", classes, vocabulary, train, validation, test)
+    content = made.hash if ood is None else _digest(*splits, ood)
+    return replace(
+        made, hash=content, whole=section.whole, ood=ood, symmetric=symmetric, groups=groups or {}
     )
 
 

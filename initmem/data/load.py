@@ -8,9 +8,10 @@ from pathlib import Path
 
 from initmem.data import arithmetic, files, images
 from initmem.data.dataset import Dataset
-from initmem.study.data_section import Data, Digits, Modular
+from initmem.study.data_section import Data, Digits
 from initmem.study.recipe import variants
 from initmem.study.spec import UserError
+from initmem.study.token_data import Modular, Tokens
 
 UNFETCHED = {"digits": "it comes with scikit-learn", "modular": "it is computed"}
 
@@ -25,6 +26,7 @@ def load(data: Data, folder: Path) -> Dataset:
         return arithmetic.modular(data)
     if isinstance(data, Digits):
         return images.digits(data)
+    assert not isinstance(data, Tokens)
     return images.from_files(data, folder)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from initmem.models.resnet import cifar_resnet, resnet9
-from initmem.models.shallow import mlp
+from initmem.models.shallow import mlp, token_mlp
 from initmem.models.transformer import transformer
 from initmem.study.section import Section
 
@@ -20,7 +20,9 @@ BUILDERS = {
     "resnet56": cifar_resnet,
     "resnet110": cifar_resnet,
     "mlp": mlp,
+    "token_mlp": token_mlp,
     "transformer": transformer,
+    "nanogpt": transformer,
 }
 
 

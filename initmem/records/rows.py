@@ -36,10 +36,21 @@ _PREDICTOR = {
     "validation_loss": pa.float64(),
     "test_accuracy": pa.float64(),
     "test_loss": pa.float64(),
-    "test_predictions": pa.binary(),  # a byte a test example: the predicted class
+    "test_predictions": pa.binary(),  # a byte an answer: the predicted class
+    "ood_accuracy": pa.float64(),  # out of distribution, by the answers of understanding
+    "symmetric_accuracy": pa.float64(),  # and by those of knowing pairs by heart
 }
 
-_CURVE = pa.struct({name: _PREDICTOR[name] for name in list(_PREDICTOR)[:5]})
+_CURVE = pa.struct({n: kind for n, kind in _PREDICTOR.items() if not n.startswith("test_")})
+_READING = pa.struct(
+    {
+        "step": pa.int64(),
+        "probe": pa.string(),
+        "quantity": pa.string(),
+        "where": pa.string(),  # the layer, tensor or batch that was read
+        "value": pa.float64(),
+    }
+)
 _NORMS = pa.struct(
     {
         "group": pa.string(),  # stem, body, head or all
@@ -74,6 +85,8 @@ SCHEMA = pa.schema(
         "total_steps": pa.int64(),  # the budget
         "interpolated_step": pa.int64(),  # first evaluation with train accuracy >= 99.5
         "interpolated_epoch": pa.float64(),
+        "steps_to_train": pa.int64(),  # first evaluation with the share of `steps_to.train`
+        "steps_to_validation": pa.int64(),  # null: not within the budget
         **{f"selected.{name}": kind for name, kind in _PREDICTOR.items()},
         **{f"final.{name}": kind for name, kind in _PREDICTOR.items()},
         "loss_tenth_before": pa.float64(),  # mean batch loss, last but one tenth of the budget
@@ -83,6 +96,7 @@ SCHEMA = pa.schema(
         "error": pa.string(),
         "curve": pa.list_(_CURVE),
         "norms": pa.list_(_NORMS),
+        "readings": pa.list_(_READING),  # of the recipe's probes
         "audit": pa.list_(_AUDIT),
         "untouched": pa.list_(pa.string()),  # parameters that the init rule leaves as built
         "parameters": pa.int64(),
@@ -97,6 +111,7 @@ SCHEMA = pa.schema(
         "run.host": pa.string(),
         "run.started": pa.string(),  # UTC
         "run.seconds": pa.float64(),  # of training, over all resumptions
+        "run.probing": pa.float64(),  # seconds of it for probes
         "run.resumed": pa.int64(),  # times training went on after a kill
         "run.repeated_steps": pa.int64(),  # steps trained twice because of one
     }
@@ -220,7 +235,8 @@ def recipe_of(row: Row) -> Recipe:
 
 def _says_null(row: Row, section: str, name: str) -> bool:
     """Whether null is a value of its own for a field of the row's variant, as in a full batch."""
-    variant = variants(section).get(row[f"{section}.{discriminator(section)}"]) if name else None
+    named = row.get(f"{section}.{discriminator(section)}") if name else None
+    variant = variants(section).get(named) if named else None
     field = variant.model_fields.get(name) if variant else None
     if field is None or field.default is None:
         return False

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from initmem.study.section import Count, Section, Seed, invalid
+from initmem.study.token_data import Addition, Anchors, Modular, Permutations, Text
 
 
 class Images(Section):
@@ -83,34 +84,7 @@ class SVHN(Images):
         return 26_032
 
 
-class Modular(Section):
-    """Sequences (a, b, =) with the label a op b mod p: p^2 pairs, for division p (p - 1)."""
-
-    kind: ClassVar[str] = "tokens"
-    name: Literal["modular"]
-    p: Annotated[int, Field(ge=3, le=251)] = 97
-    """Modulus; at most 251, for predictions are kept as bytes."""
-    operation: Literal["add", "subtract", "multiply", "divide"] = "add"
-    train_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Share of the pairs for training; the rest is halved into validation and test."""
-    split: Seed = 0
-    """Seed of the split."""
-
-    @model_validator(mode="after")
-    def _solvable(self) -> Modular:
-        composite = any(self.p % k == 0 for k in range(2, int(self.p**0.5) + 1))
-        if self.operation == "divide" and composite:
-            raise invalid("data.p", f"division needs a prime modulus, got {self.p}")
-        if min(self.sizes()) < 1:
-            raise invalid("data.train_fraction", "leaves a split without examples")
-        return self
-
-    def sizes(self) -> tuple[int, int, int]:
-        """Pairs for training, validation and test."""
-        pairs = self.p * (self.p - (self.operation == "divide"))
-        train = int(self.train_fraction * pairs)
-        validation = (pairs - train) // 2
-        return train, validation, pairs - train - validation
-
-
-Data = Annotated[Digits | FashionMNIST | CIFAR | SVHN | Modular, Field(discriminator="name")]
+Data = Annotated[
+    Digits | FashionMNIST | CIFAR | SVHN | Modular | Addition | Anchors | Permutations | Text,
+    Field(discriminator="name"),
+]

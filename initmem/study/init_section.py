@@ -19,12 +19,20 @@ class Init(Section):
     """Extra factor of all between."""
     head: Positive = 1.0
     """Extra factor of the readout."""
+    qk: Positive = 1.0
+    """Extra factor of the queries and keys of a Transformer."""
+    vo: Positive = 1.0
+    """Extra factor of its values, their gate and the output of attention."""
+    mlp: Positive = 1.0
+    """Extra factor of the hidden layers in its blocks."""
+    residual: Literal["plain", "depth"] = "plain"
+    """depth: what a Transformer adds to its residual is divided by sqrt(2 depth)."""
 
 
 class FixedRule(Init):
     rule: Literal["kaiming", "lecun", "torch"]
-    """kaiming: sqrt(2 / fan_in), readout sqrt(1 / fan_in); lecun: sqrt(1 / fan_in); torch: what
-    torch draws by default."""
+    """kaiming: sqrt(2 / fan_in), readout sqrt(1 / fan_in); lecun: sqrt(1 / fan_in), which with
+    `scale` is the convention std = gamma / sqrt(fan_in); torch: what torch draws by default."""
 
 
 class GammaRule(Init):

@@ -217,13 +217,10 @@ def _check_memory_axis(study: Study, recipe: recipes.Recipe, where: Where) -> Pr
 
 
 def _check_engine(study: Study, recipe: recipes.Recipe, where: Where) -> Problem | None:
-    if study.resources.engine != "batched" or recipe.model.stacks:
+    if study.resources.engine != "batched" or recipe.stacks:
         return None
     at = where["resources", "engine"]
-    text = (
-        f"batched trains a {recipe.model.name} whose width is a multiple of 8; write loop, or "
-        f"auto, which takes loop"
-    )
+    text = f"batched trains no {recipe.unstacked}; write loop, or auto, which takes loop"
     return Problem(at, "resources.engine", text)
 
 

@@ -18,7 +18,7 @@ def recipe_problem(
     error: ErrorDetails, places: dict[str, tuple[Any, ...]], where: dict[Any, str]
 ) -> Problem:
     loc = [str(part) for part in error["loc"]]
-    if len(loc) > 1:  # the variant's name stands between section and field
+    if len(loc) > 1 and recipes.variants(loc[0]):  # its name stands between section and field
         loc = [loc[0], *loc[2:]]
     if error["type"].startswith("union_tag"):
         loc.append(recipes.discriminator(loc[0]))

@@ -6,17 +6,20 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from initmem.study.section import Count, Section, Size, invalid
+from initmem.study.section import Count, Positive, Section, Size, invalid
 
 
 class Network(Section):
     kind: ClassVar[str]
     """Of the data it takes."""
+    sites: ClassVar[tuple[str, ...]] = ()
+    """Where hidden vectors can be read: pre (pre-activations), post (activations), last (the
+    pre-activations of the last layer), residual (the last residual of the answers)."""
 
     @property
-    def stacks(self) -> bool:
-        """Whether `engine: batched` can train it: see `models/stacked.py`."""
-        return True
+    def unstacked(self) -> str:
+        """What `engine: batched` cannot train of it (see `models/stacked.py`), or nothing."""
+        return ""
 
 
 class _Convolutional(Network):
@@ -24,9 +27,10 @@ class _Convolutional(Network):
     and with an odd width these would be another replica's in each stack."""
 
     @property
-    def stacks(self) -> bool:
+    def unstacked(self) -> str:
         width: int = self.width  # type: ignore[attr-defined]  # of each, in its own place
-        return width % 8 == 0
+        name: str = self.name  # type: ignore[attr-defined]
+        return f"{name} whose width is no multiple of 8" if width % 8 else ""
 
 
 class ResNet9(_Convolutional):
@@ -55,6 +59,7 @@ class CifarResNet(_Convolutional):
 
 class MLP(Network):
     kind: ClassVar[str] = "image"
+    sites: ClassVar[tuple[str, ...]] = ("pre", "post", "last")
     name: Literal["mlp"]
     width: Size = 256
     depth: Size = 1
@@ -62,21 +67,75 @@ class MLP(Network):
     bias: bool = False
 
 
-class Transformer(Network):
-    """A causal decoder that answers at its last position."""
+class TokenMLP(Network):
+    """The embeddings of all tokens, side by side, through ReLU layers."""
 
     kind: ClassVar[str] = "tokens"
+    sites: ClassVar[tuple[str, ...]] = ("pre", "post", "last")
+    name: Literal["token_mlp"]
+    embedding: Size = 64
+    """Width of an embedding."""
+    width: Size = 128
+    depth: Size = 2
+    """Hidden ReLU layers."""
+    bias: bool = True
+
+    @property
+    def unstacked(self) -> str:
+        return "token_mlp"
+
+
+class Transformer(Network):
+    """A causal decoder, of linear layers without bias, that answers at its last positions."""
+
+    kind: ClassVar[str] = "tokens"
+    sites: ClassVar[tuple[str, ...]] = ("pre", "post", "last", "residual")
     name: Literal["transformer"]
     depth: Size = 1
     heads: Count = 4
     width: Size = 128
+    head_width: Size | None = None
+    """Of queries, keys and values; null is width / heads."""
+    mlp: Size | None = None
+    """Width of the hidden layer of a block; null is 4 width."""
+    activation: Literal["gelu", "relu"] = "gelu"
     norm: Literal["none", "layer", "rms"] = "layer"
+    norm_at: Literal["pre", "post"] = "pre"
+    """pre: of the input of attention and hidden layer, and of the last residual; post: of each
+    residual, after what is added to it."""
+    norm_eps: Positive | None = None
+    """Added to the variance (rms: the mean square); null is torch's: 1e-5, for rms 1.2e-7."""
+    positions: Literal["learned", "none"] = "learned"
+    tied: bool = False
+    """Read out by the embeddings of the tokens."""
+    gated: bool = False
+    """What a head gives is multiplied, number by number, by the sigmoid of a linear function of
+    the attention's input (arXiv 2505.06708)."""
 
     @model_validator(mode="after")
     def _divides(self) -> Transformer:
-        if self.width % self.heads:
+        if self.head_width is None and self.width % self.heads:
             raise invalid("model.heads", f"must divide model.width {self.width}")
         return self
 
+    @property
+    def unstacked(self) -> str:
+        plain = ("head_width", "mlp", "activation", "norm_at", "norm_eps", "positions", "tied",
+                 "gated")  # fmt: skip
+        fields = type(self).model_fields
+        odd = [name for name in plain if getattr(self, name) != fields[name].default]
+        return f"{self.name} with model.{odd[0]} {getattr(self, odd[0])}" if odd else ""
 
-Model = Annotated[ResNet9 | CifarResNet | MLP | Transformer, Field(discriminator="name")]
+
+class NanoGPT(Transformer):
+    """The Transformer in the size of a GPT that a single GPU trains: 10.6 million parameters."""
+
+    name: Literal["nanogpt"]  # type: ignore[assignment]  # a variant of its own
+    depth: Size = 6
+    heads: Count = 6
+    width: Size = 384
+
+
+Model = Annotated[
+    ResNet9 | CifarResNet | MLP | TokenMLP | Transformer | NanoGPT, Field(discriminator="name")
+]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from initmem.study.section import Count, Fraction, NonNegative, Positive, Section, invalid
+from initmem.study.section import Count, Fraction, NonNegative, Positive, Section, Share, invalid
 
 
 def _window(text: str) -> str:
@@ -40,6 +40,8 @@ class Optim(Section):
     """Budget in optimizer steps."""
     stop_loss: Positive | None = None
     """End training at the first evaluation with a train loss at or below this."""
+    stop_validation: Share | None = None
+    """End training at the first evaluation with this share of the validation set right."""
     schedule: Literal["constant", "cosine"] = "constant"
     """cosine: from lr to 0 over the budget."""
     warmup: Annotated[int, Field(ge=0)] = 0

@@ -1,9 +1,9 @@
 """A recipe: every setting of one training run, typed.
 
-A section with variants (`data`, `model`, `init`, `optim`) is told apart by its `name` (`rule` for
-`init`), and has just the fields that this variant uses. To add a variant, write its class beside
-the others of its section, name it in their union, and register the builder under the same name in
-its room.
+A section with variants (`data`, `model`, `init`, `optim`, `penalty`) is told apart by its `name`
+(`rule` for `init`), and has just the fields that this variant uses. To add a variant, write its
+class beside the others of its section, name it in their union, and register the builder under the
+same name in its room. The sections `steps_to` and `probes` have no variants.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from pydantic import model_validator
 
 from initmem.study.data_section import Data
 from initmem.study.init_section import Initialization
-from initmem.study.model_section import Model
+from initmem.study.model_section import Model, Transformer
+from initmem.study.objective_section import NoPenalty, Penalty, Probes, Radial, StepsTo
 from initmem.study.optim_section import Optimizer
 from initmem.study.section import Count, Section, invalid
+from initmem.study.token_data import Tokens
 
 
 class Recipe(Section):
@@ -29,6 +31,9 @@ class Recipe(Section):
     model: Model
     init: Initialization
     optim: Optimizer
+    penalty: Penalty = NoPenalty(name="none")
+    steps_to: StepsTo = StepsTo()
+    probes: Probes = Probes()
     eval_every: Count | None = None
     """Steps between evaluations; null is once an epoch. The last step is always evaluated."""
     precision: Literal["float32", "medium", "bf16"] = "float32"
@@ -43,6 +48,14 @@ class Recipe(Section):
         if self.model.kind != self.data.kind:
             wants = f"takes {self.model.kind} input, data.name {self.data.name}"
             raise invalid("model.name", f"{self.model.name} {wants} gives {self.data.kind}")
+        if isinstance(self.penalty, Radial) and self.penalty.site not in self.model.sites:
+            allowed = ", ".join(self.model.sites) or "no site"
+            raise invalid("penalty.site", f"{self.model.name} has {allowed}")
+        if not isinstance(self.model, Transformer):
+            self._without_attention()
+        elif self.model.tied and self.data.shape()[1] != self.data.shape()[2]:  # type: ignore[union-attr]  # of tokens
+            rule = f"the answers of {self.data.name} are not its tokens"
+            raise invalid("model.tied", rule + ": for modular, set data.equals to false")
         if self.optim.batch is not None and self.optim.batch > train:
             raise invalid("optim.batch", f"at most the {train} training examples, or null for all")
         if (self.optim.epochs is None) == (self.optim.steps is None):
@@ -54,6 +67,30 @@ class Recipe(Section):
             rule = f"must end within the budget of {self.total_steps} steps"
             raise invalid("optim.decay_window", f"{rule}, got {self.optim.decay_window}")
         return self
+
+    def _without_attention(self) -> None:
+        for field in ("qk", "vo", "mlp", "residual"):
+            if getattr(self.init, field) != type(self.init).model_fields[field].default:
+                raise invalid(f"init.{field}", f"{self.model.name} has no attention")
+        if isinstance(self.data, Tokens) and self.data.answers() > 1:
+            wants = f"answers once, data.name {self.data.name} asks {self.data.answers()} times"
+            raise invalid("model.name", f"{self.model.name} {wants}")
+        if self.probes.sink:
+            raise invalid("probes.sink", f"{self.model.name} has no attention")
+
+    @property
+    def stacks(self) -> bool:
+        """Whether `engine: batched` can train it."""
+        return not self.unstacked
+
+    @property
+    def unstacked(self) -> str:
+        """What `engine: batched` cannot train of it, in words, or nothing."""
+        if isinstance(self.data, Tokens) and self.data.answers() > 1:
+            return f"data set that asks {self.data.answers()} times, as {self.data.name} does"
+        if isinstance(self.penalty, Radial):
+            return "penalty"
+        return self.model.unstacked
 
     @property
     def batch(self) -> int:
@@ -77,19 +114,23 @@ class Recipe(Section):
 
 @functools.cache
 def variants(section: str) -> dict[str, type[Section]]:
-    """Name -> class of a section with variants; empty for a plain field."""
-    members = [m for m in _members(Recipe.model_fields[section].annotation) if _is_section(m)]
+    """Name -> class of a section with variants; empty for any other and for a plain field."""
     key = discriminator(section)
     return {
         name: member
-        for member in members
+        for member in _sections(section)
+        if key in member.model_fields
         for name in typing.get_args(member.model_fields[key].annotation)
     }
 
 
+def _sections(name: str) -> list[type[Section]]:
+    return [m for m in _members(Recipe.model_fields[name].annotation) if _is_section(m)]
+
+
 def is_branch(name: str) -> bool:
-    """Whether a top-level name of a recipe is a section with variants, not a plain field."""
-    return name in Recipe.model_fields and bool(variants(name))
+    """Whether a top-level name of a recipe is a section, not a plain field."""
+    return name in Recipe.model_fields and bool(_sections(name))
 
 
 def discriminator(section: str) -> str:
@@ -102,9 +143,9 @@ def field_types() -> dict[str, Any]:
     """Dotted name -> annotation, over all variants: what a study may set, in a stable order."""
     types_: dict[str, Any] = {}
     for section, info in Recipe.model_fields.items():
-        if not variants(section):
+        if not _sections(section):
             types_[section] = info.annotation
-        for member in dict.fromkeys(variants(section).values()):
+        for member in _sections(section):
             for name, field in member.model_fields.items():
                 types_.setdefault(f"{section}.{name}", field.annotation)
     return types_

@@ -6,11 +6,13 @@ estimates, for asking whether a study fits on its disk.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
-from initmem.study.model_section import MLP, CifarResNet, ResNet9, Transformer
+from initmem.study.model_section import MLP, CifarResNet, ResNet9, TokenMLP, Transformer
 from initmem.study.recipe import Recipe
+from initmem.study.token_data import Tokens
 
 IMAGES = {
     "digits": ((1, 8, 8), 10),
@@ -57,9 +59,10 @@ def operations(recipe: Recipe, shape: tuple[int, ...] | None = None) -> float:
     pixel of it: with widths doubled and images halved, stages cost the same, and their weights
     are as 1 to 4 to 16.
     """
-    model = recipe.model
-    if isinstance(model, Transformer):
-        return 6.0 * parameters(recipe) * recipe.batch * 3
+    model, data = recipe.model, recipe.data
+    if isinstance(data, Tokens):
+        each = 1 if isinstance(model, TokenMLP) else data.shape()[0]
+        return 6.0 * parameters(recipe) * recipe.batch * each
     shape, classes = shape or IMAGES[recipe.data.name][0], IMAGES[recipe.data.name][1]
     if isinstance(model, MLP):
         weights = sum(n for _, n in _mlp(model, math.prod(shape), classes))
@@ -85,7 +88,8 @@ def checkpoint_bytes(recipe: Recipe) -> int:
 
 def row_bytes(recipe: Recipe) -> int:
     """Estimate of a replica's record: two test predictions, the curve, the audit."""
-    predictions = 2 * LABEL_BYTES * recipe.data.sizes()[2]
+    answers = recipe.data.answers() if isinstance(recipe.data, Tokens) else 1
+    predictions = 2 * LABEL_BYTES * recipe.data.sizes()[2] * answers
     evaluations = math.ceil(recipe.total_steps / recipe.evaluation_interval)
     audit = AUDIT_BYTES * sum(1 for _ in tensors(recipe))
     return RECORD_BYTES + math.ceil(predictions) + EVALUATION_BYTES * evaluations + audit
@@ -94,14 +98,18 @@ def row_bytes(recipe: Recipe) -> int:
 def tensors(recipe: Recipe) -> Iterator[Tensor]:
     """The network's parameter tensors."""
     model = recipe.model
-    if isinstance(model, Transformer):
-        assert recipe.data.name == "modular"
-        return _transformer(model, 3, recipe.data.p + 1, recipe.data.p)
+    if isinstance(recipe.data, Tokens):
+        token_shape = recipe.data.shape()
+        if isinstance(model, TokenMLP):
+            return _token_mlp(model, *token_shape)
+        assert isinstance(model, Transformer)
+        return _transformer(model, *token_shape)
     shape, classes = IMAGES[recipe.data.name]
     if isinstance(model, MLP):
         return _mlp(model, math.prod(shape), classes)
     if isinstance(model, ResNet9):
         return _resnet(model, [2, 4, 8], 1, True, shape[0], classes)
+    assert isinstance(model, CifarResNet)
     depth = int(model.name.removeprefix("resnet"))
     return _resnet(model, [1, 2, 4], (depth - 2) // 6, False, shape[0], classes)
 
@@ -139,16 +147,35 @@ def _mlp(model: MLP, inputs: int, classes: int) -> Iterator[Tensor]:
             yield "vector", after
 
 
+def _token_mlp(model: TokenMLP, length: int, vocabulary: int, classes: int) -> Iterator[Tensor]:
+    yield "stem", vocabulary * model.embedding
+    widths = [length * model.embedding, *[model.width] * model.depth]
+    for before, after in itertools.pairwise(widths):
+        yield "body", before * after
+        if model.bias:
+            yield "vector", after
+    yield "head", model.width * classes
+    if model.bias:
+        yield "vector", classes
+
+
 def _transformer(
     model: Transformer, length: int, vocabulary: int, classes: int
 ) -> Iterator[Tensor]:
-    width = model.width
-    norm = {"none": 0, "rms": 1, "layer": 2}[model.norm]
+    width, hidden = model.width, model.mlp or 4 * model.width
+    inner = model.heads * (model.head_width or width // model.heads)
+    norms = [("vector", width)] * {"none": 0, "rms": 1, "layer": 2}[model.norm]
     yield "stem", vocabulary * width
-    yield "stem", length * width
+    if model.positions == "learned":
+        yield "stem", length * width
+    layers = [(width, 3 * inner), (inner, width), (width, hidden), (hidden, width)]
+    if model.gated:
+        layers.append((width, inner))
     for _ in range(model.depth):
-        yield from (("vector", width) for _ in range(2 * norm))
-        for wide in (3, 1, 4, 4):
-            yield "body", wide * width * width
-    yield from (("vector", width) for _ in range(norm))
-    yield "head", width * classes
+        yield from 2 * norms
+        for before, after in layers:
+            yield "body", before * after
+    if model.norm_at == "pre":
+        yield from norms
+    if not model.tied:
+        yield "head", width * classes

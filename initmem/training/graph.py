@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
 from initmem.data.dataset import Split
 from initmem.training.replica import Measured, Training
@@ -37,14 +36,14 @@ class Graph(Stack):
         inputs, targets = self.data.train.inputs, self.data.train.targets
         R, B = len(members), members[0].recipe.batch
         self.inputs = inputs.new_zeros(R, B, *inputs.shape[1:])
-        self.targets_RB = targets.new_zeros(R, B)
+        self.asked = targets.new_zeros(R, B, *targets.shape[1:])
         self.losses_R = torch.zeros(R, device=self.device)
         self.gradients = {name: torch.zeros_like(w) for name, w in self.weights.items()}
 
     def update(self) -> None:
         chosen_RB = self.chosen()
         self.inputs.copy_(self.inputs_of(self.data.train.inputs, chosen_RB))
-        self.targets_RB.copy_(self.targets(chosen_RB))
+        self.asked.copy_(self.targets(chosen_RB))
         self.stepper.at(self.step)
         if not self.streams or self.eager < EAGER:
             self.eager += 1
@@ -70,9 +69,9 @@ class Graph(Stack):
 
     def _gradients(self, r: int) -> None:
         member = self.members[r]
-        loss = F.cross_entropy(member.forward(self.inputs[r]), self.targets_RB[r])
+        loss = member.loss(self.inputs[r], self.asked[r])
         parameters = [member.network.get_parameter(name) for name in self.gradients]
-        found = torch.autograd.grad(loss, parameters)
+        found = torch.autograd.grad(member.penalty.added_to(loss), parameters)
         for stack, gradient in zip(self.gradients.values(), found, strict=True):
             stack[r].copy_(gradient)
         self.losses_R[r].copy_(loss.detach())

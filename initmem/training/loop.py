@@ -106,17 +106,19 @@ def _train(
     recipe = engine.members[0].recipe
     step = engine.members[0].step
     clock = time.perf_counter()
+    _probe(engine)
     while engine.members and step < recipe.total_steps:
         engine.update()
         step += 1
         for training in engine.members:
             meters[training].reached(step)
         last = step == recipe.total_steps
-        if step % recipe.evaluation_interval == 0 or last:
-            members, data = list(engine.members), engine.members[0].data
-            trains, validations = engine.measure(data.train), engine.measure(data.validation)
-            for training, *measured in zip(members, trains, validations, strict=True):
-                training.evaluated(*measured)
+        evaluating = step % recipe.evaluation_interval == 0 or last
+        if evaluating:
+            _evaluate(engine)
+        _probe(engine)
+        if evaluating:
+            members = list(engine.members)
             seconds = (time.perf_counter() - clock) / len(members)
             for training in members:
                 training.seconds += seconds
@@ -128,3 +130,19 @@ def _train(
         if step % checkpoint_every == 0 and not last:
             for training in engine.members:
                 kept[training].save(step, pack(training.state()))
+
+
+def _evaluate(engine: Engine) -> None:
+    members, data = list(engine.members), engine.members[0].data
+    trains, validations = engine.measure(data.train), engine.measure(data.validation)
+    oods = engine.measure(data.ood) if data.ood else [None] * len(members)
+    for training, at_train, at_validation, ood in zip(
+        members, trains, validations, oods, strict=True
+    ):
+        training.evaluated(at_train, at_validation, ood)
+
+
+def _probe(engine: Engine) -> None:
+    for training in engine.members:
+        if training.probes_now:
+            training.probe()

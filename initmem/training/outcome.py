@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from initmem.study.objective_section import StepsTo
 from initmem.training.initialize import GROUPS, Audit, group_of
 
 INTERPOLATED = 99.5
@@ -30,10 +31,18 @@ class Predictor:
     test_accuracy: float | None = None
     test_loss: float | None = None
     test_predictions: bytes | None = None
+    ood_accuracy: float | None = None
+    """On examples out of distribution, by the answers of one who has understood."""
+    symmetric_accuracy: float | None = None
+    """On the same, by the answers of one who knows pairs by heart."""
 
     def curve_point(self) -> dict[str, float]:
-        names = list(self.__dataclass_fields__)[:5]
-        return {name: getattr(self, name) for name in names}
+        """All but what the test set says, as far as it is known."""
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if not name.startswith("test_") and value is not None
+        }
 
 
 @dataclass
@@ -52,6 +61,8 @@ class Outcome:
     final: Predictor | None
     audit: Audit
     norms: list[dict[str, Any]] = field(default_factory=list)
+    readings: list[dict[str, Any]] = field(default_factory=list)
+    steps_to: StepsTo = field(default_factory=StepsTo)
     diverged_step: int | None = None
 
     def tenths(self) -> tuple[float | None, float | None]:
@@ -64,7 +75,11 @@ class Outcome:
         return _finite(losses[a:b].mean().item()), _finite(losses[b:total].mean().item())
 
     def interpolated_step(self) -> int | None:
-        reached = (p["step"] for p in self.curve if p["train_accuracy"] >= INTERPOLATED)
+        return self.first_step("train_accuracy", INTERPOLATED / 100)
+
+    def first_step(self, accuracy: str, share: float) -> int | None:
+        """The first evaluation with this share right, or None."""
+        reached = (p["step"] for p in self.curve if p[accuracy] >= 100 * share)
         return next((int(step) for step in reached), None)
 
     def state(self) -> str:
@@ -93,12 +108,17 @@ class Outcome:
             "total_steps": self.total_steps,
             "interpolated_step": step,
             "interpolated_epoch": step / self.steps_per_epoch if step else None,
+            "steps_to_train": self.first_step("train_accuracy", self.steps_to.train),
+            "steps_to_validation": self.first_step(
+                "validation_accuracy", self.steps_to.validation
+            ),
             "loss_tenth_before": before,
             "loss_last_tenth": last,
             "diverged_step": self.diverged_step,
             "last_finite_loss": finite[-1].item() if len(finite) else None,
             "curve": [{k: _finite(v) for k, v in p.items()} for p in self.curve],
             "norms": [{k: _finite(v) for k, v in norm.items()} for norm in self.norms],
+            "readings": [{k: _finite(v) for k, v in one.items()} for one in self.readings],
             "audit": [asdict(drawn) for drawn in self.audit.drawn],
             "untouched": self.audit.untouched,
         }

@@ -7,6 +7,7 @@ generator's state, and training that went on from one equals training that never
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import torch
@@ -23,6 +24,8 @@ from initmem.training.checkpoint import unpack
 from initmem.training.initialize import initialize
 from initmem.training.optimizers import Stepper
 from initmem.training.outcome import Outcome, Predictor, weight_norms
+from initmem.training.penalty import Penalty
+from initmem.training.probes import Reading, read
 
 EVALUATION_BATCH = 512
 STEPPERS: dict[str, Any] = {"loop": Stepper, "batched": Slots, "graph": Slots}
@@ -30,7 +33,7 @@ STEPPERS: dict[str, Any] = {"loop": Stepper, "batched": Slots, "graph": Slots}
 
 
 Measured = tuple[float, float, Tensor]
-"""Accuracy in percent, mean loss in nats, predicted classes [N]."""
+"""Accuracy in percent, mean loss in nats, predicted classes like the targets."""
 
 
 def conditions(device: torch.device, engine: str) -> dict[str, Any]:
@@ -61,13 +64,15 @@ class Training:
         self.format = torch.channels_last if data.kind == "image" else torch.contiguous_format
         self.network = network.to(device).to(memory_format=self.format)
         self.start = {d.tensor: self._weight(d.tensor).clone() for d in self.audit.drawn}
+        self.penalty = Penalty(recipe.penalty, self.network)
         self.stepper = STEPPERS[engine](recipe.optim, self.network, recipe.total_steps)
         self.step, self.finite = 0, True
         self.losses_T = torch.zeros(recipe.total_steps, device=device)
         self.curve: list[dict[str, float]] = []
+        self.readings: list[Reading] = []
         self.best: dict[str, Tensor] = {}
         self.order_N = torch.empty(0, dtype=torch.int64)
-        self.seconds = 0.0
+        self.seconds, self.probing = 0.0, 0.0
 
     def _weight(self, name: str) -> Tensor:
         return self.network.get_parameter(name).detach()
@@ -83,7 +88,9 @@ class Training:
             "optimizers": self.stepper.state(),
             "losses": self.losses_T[: self.step].clone(),
             "curve": self.curve,
+            "readings": self.readings,
             "seconds": self.seconds,
+            "probing": self.probing,
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -91,6 +98,7 @@ class Training:
         self.network.load_state_dict(state["network"])
         self.stepper.load(state["optimizers"])
         self.losses_T[: self.step] = state["losses"]
+        self.readings, self.probing = state["readings"], state["probing"]
         self.seconds = state["seconds"]
 
     def restore(self, content: bytes) -> bool:
@@ -129,20 +137,25 @@ class Training:
 
     def update(self) -> None:
         """One step of the optimizer."""
-        inputs, targets_B = self.batch()
-        loss = F.cross_entropy(self.forward(inputs), targets_B)
-        loss.backward()
+        inputs, targets = self.batch()
+        loss = self.loss(inputs, targets)
+        self.penalty.added_to(loss).backward()
         self.losses_T[self.step] = loss.detach()
         self.stepper.step(self.step)
         self.step += 1
 
+    def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Of the task, without the penalty: the mean over answers."""
+        return F.cross_entropy(self.forward(inputs).flatten(0, -2), targets.flatten())
+
     def forward(self, inputs: Tensor) -> Tensor:
+        """Logits [B, C], or [B, T, C] where the network answers T times."""
         inputs = self.data.prepare(inputs)
         if inputs.ndim == 4:
             inputs = inputs.contiguous(memory_format=self.format)
         with self.autocast():
-            logits_BC: Tensor = self.network(inputs)
-        return logits_BC.float()
+            logits: Tensor = self.network(inputs)
+        return logits.float()
 
     def autocast(self) -> torch.autocast:
         bf16 = self.recipe.precision == "bf16"
@@ -158,20 +171,25 @@ class Training:
             split.targets.split(EVALUATION_BATCH),
             strict=True,
         )
-        for inputs, targets_B in pairs:
-            logits_BC = self.forward(inputs)
-            loss += F.cross_entropy(logits_BC, targets_B, reduction="sum").double()
-            predicted.append(logits_BC.argmax(dim=1))
+        for inputs, targets in pairs:
+            logits = self.forward(inputs)
+            of_all, targets_M = logits.flatten(0, -2), targets.flatten()
+            loss += F.cross_entropy(of_all, targets_M, reduction="sum").double()
+            predicted.append(logits.argmax(dim=-1))
         self.network.train()
-        predicted_N = torch.cat(predicted)
-        correct = int((predicted_N == split.targets).sum())
-        count = len(split.targets)
-        return 100 * correct / count, loss.item() / count, predicted_N
+        predicted_all = torch.cat(predicted)
+        accuracy = self.data.accuracy(predicted_all == split.targets)
+        return accuracy, loss.item() / split.targets.numel(), predicted_all
 
-    def evaluated(self, train: Measured, validation: Measured) -> None:
-        """What the network now does on train and validation data; keep it if it is the best by
-        validation accuracy, the earliest on ties."""
-        point = Predictor(self.step, *train[:2], *validation[:2]).curve_point()
+    def evaluated(self, train: Measured, validation: Measured, ood: Measured | None) -> None:
+        """What the network now does on train, validation and out-of-distribution data; keep it if
+        it is the best by validation accuracy, the earliest on ties."""
+        predictor = Predictor(self.step, *train[:2], *validation[:2])
+        if ood is not None:
+            predictor.ood_accuracy = ood[0]
+            if self.data.symmetric is not None:
+                predictor.symmetric_accuracy = self.data.accuracy(ood[2] == self.data.symmetric)
+        point = predictor.curve_point()
         self.finite = self.first_not_finite() is None and math.isfinite(point["train_loss"])
         if self.finite:
             best = max((p["validation_accuracy"] for p in self.curve), default=-1.0)
@@ -181,10 +199,30 @@ class Training:
             self.curve.append(point)
 
     @property
+    def probes_now(self) -> bool:
+        """Whether it is time to read the recipe's probes."""
+        recipe = self.recipe
+        interval = recipe.probes.every or recipe.evaluation_interval
+        last = self.step == recipe.total_steps or (bool(self.curve) and self.ended)
+        fresh = not self.readings or self.readings[-1]["step"] < self.step
+        return self.finite and fresh and (self.step % interval == 0 or last)
+
+    def probe(self) -> None:
+        """Read the recipe's probes, if there are any; training is not touched."""
+        clock = time.perf_counter()
+        self.readings += read(self)
+        self.probing += time.perf_counter() - clock
+
+    @property
     def ended(self) -> bool:
-        """Whether there is nothing to train on: diverged, or at the loss to stop at."""
-        stop = self.recipe.optim.stop_loss
-        return not self.finite or (stop is not None and self.curve[-1]["train_loss"] <= stop)
+        """Whether there is nothing to train on: diverged, or at the loss or the accuracy to stop
+        at."""
+        if not self.finite:
+            return True
+        point, optim = self.curve[-1], self.recipe.optim
+        fitted = optim.stop_loss is not None and point["train_loss"] <= optim.stop_loss
+        share = optim.stop_validation
+        return fitted or (share is not None and point["validation_accuracy"] >= 100 * share)
 
     def first_not_finite(self) -> int | None:
         """The update, counted from 1, whose batch loss was not finite."""
@@ -207,6 +245,8 @@ class Training:
             constant_loss=self._entropy(),
             steady=self.recipe.optim.schedule == "constant",
             curve=self.curve,
+            readings=self.readings,
+            steps_to=self.recipe.steps_to,
             selected=selected,
             final=final,
             audit=self.audit,
@@ -215,13 +255,13 @@ class Training:
         )
 
     def _entropy(self) -> float:
-        counts = torch.bincount(self.data.train.targets.cpu()).double()
+        counts = torch.bincount(self.data.train.targets.cpu().flatten()).double()
         shares = counts[counts > 0] / counts.sum()
         return float(-(shares * shares.log()).sum())
 
     def _tested(self, point: dict[str, Any]) -> Predictor:
         accuracy, loss, predicted_N = self.measure(self.data.test)
-        predictions = bytes(predicted_N.to(torch.uint8).cpu().numpy())
+        predictions = bytes(predicted_N.flatten().to(torch.uint8).cpu().numpy())
         return Predictor(
             **point, test_accuracy=accuracy, test_loss=loss, test_predictions=predictions
         )

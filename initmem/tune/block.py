@@ -103,6 +103,7 @@ def train_team(
             row |= outcome.row()
             row["parameters"] = sum(p.numel() for p in training.network.parameters())
             row |= {"data_hash": dataset.hash, "run.seconds": training.seconds}
+            row["run.probing"] = training.probing
     except (UserError, torch.AcceleratorError):
         raise
     except Exception as error:

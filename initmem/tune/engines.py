@@ -43,7 +43,7 @@ def open_choices(study: Study) -> dict[str, list[Replica]]:
 
 
 def _candidates(team: Sequence[Replica], device: torch.device) -> list[str]:
-    batched = ["batched"] if team[0].recipe.model.stacks else []
+    batched = ["batched"] if team[0].recipe.stacks else []
     graph = ["graph"] if device.type == "cuda" else []
     return ["loop", *batched, *graph]
 

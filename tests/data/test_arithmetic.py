@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from initmem.data.arithmetic import modular
-from initmem.study.data_section import Modular
+from initmem.study.token_data import Modular
 
 P = 11
 

@@ -23,7 +23,7 @@ def test_every_recipe_name_has_a_builder() -> None:
 @pytest.mark.parametrize("name", sorted(BUILDERS))
 def test_every_model_gives_logits_and_has_three_groups(name: str) -> None:
     tokens = variants("model")[name].kind == "tokens"  # type: ignore[attr-defined]  # each has one
-    network = make(name, (3,) if tokens else (3, 16, 16), width=8)
+    network = make(name, (3,) if tokens else (3, 16, 16), width=24)
     x = torch.zeros(2, 3, dtype=torch.int64) if tokens else torch.randn(2, 3, 16, 16)
     assert network(x).shape == (2, 5)
     groups = {group_of(n) for n, _ in network.named_parameters()}

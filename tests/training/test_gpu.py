@@ -31,7 +31,7 @@ WIDE = recipe(model={"name": "resnet9", "width": 8},
               optim={"name": "momentum", "lr": 0.05, "batch": 20, "steps": 30,
                      "schedule": "cosine"})  # fmt: skip
 BUILT = [recipe(model={"name": name, "width": 4}, init={"rule": rule})
-         for name in sorted(set(variants("model")) - {"transformer"})
+         for name in sorted(n for n, v in variants("model").items() if v.kind == "image")
          for rule in variants("init")] + [CUT[4]]  # fmt: skip
 
 

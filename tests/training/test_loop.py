@@ -34,6 +34,9 @@ CUT = [
     recipe(data={"name": "modular", "p": 7}, model={"name": "transformer", "width": 16},
            optim={"name": "adamw", "lr": 0.01, "batch": None, "steps": 30, "weight_decay": 1.0}),
     recipe(precision="bf16"),
+    recipe(data={"name": "modular", "p": 7}, model={"name": "token_mlp", "width": 16},
+           penalty={"name": "radial", "strength": 0.5},
+           optim={"name": "adamw", "lr": 0.01, "batch": 10, "steps": 30}),
 ]  # fmt: skip
 
 
@@ -173,3 +176,20 @@ def test_bf16_differs_from_float32_but_not_by_much() -> None:
     a, b = finish(recipe()), finish(recipe(precision="bf16"))
     assert not torch.equal(a.losses_T, b.losses_T)
     np.testing.assert_allclose(a.losses_T, b.losses_T, rtol=0.1)
+
+
+def test_steps_to_are_the_first_evaluations_with_these_shares() -> None:
+    outcome = finish(recipe(steps_to={"train": 0.5, "validation": 1.0}))
+    row = outcome.row()
+    fitted = [p["step"] for p in outcome.curve if p["train_accuracy"] >= 50]
+    assert row["steps_to_train"] == fitted[0] in (10, 20, 30)
+    assert row["steps_to_validation"] is None, "null is never within the budget"
+    assert row["total_steps"] == 30
+
+
+def test_training_ends_at_the_validation_accuracy_to_stop_at() -> None:
+    whole = finish(recipe()).curve
+    share = whole[1]["validation_accuracy"] / 100
+    assert whole[0]["validation_accuracy"] < 100 * share
+    outcome = finish(recipe(optim={"stop_validation": share}))
+    assert outcome.curve == whole[:2] and outcome.steps == 20

@@ -1,4 +1,4 @@
-"""What would a study of images cost? Floating-point operations, and hours at the speed of this
+"""What would a study cost? Floating-point operations, and hours at the speed of this
 machine.
 
     python -m benchmarks.study_cost studies/paper/*.yaml             operations alone, at once
@@ -6,7 +6,7 @@ machine.
     python -m benchmarks.study_cost studies/paper/*.yaml --device cuda
 
 Operations are counted on the network's forward and backward pass; evaluations and the optimizer
-are left out. Hours come from a few steps on random images, one network after the other, with the
+are left out. Hours come from a few steps on random data, one network after the other, with the
 threads of `resources.cpus`. Blocks that share a GPU take less.
 """
 
@@ -18,15 +18,17 @@ from dataclasses import dataclass
 
 import click
 import torch
+from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from initmem.data.dataset import Dataset, Split, assemble
+from initmem.data.dataset import Dataset, Split, assemble, assemble_tokens
 from initmem.models import build
 from initmem.study.load import load
 from initmem.study.plan import Arm, arms, draws, resolve
 from initmem.study.recipe import Recipe
 from initmem.study.size import IMAGES
 from initmem.study.spec import Study
+from initmem.study.token_data import Tokens
 from initmem.training.replica import Training
 from initmem.tune.process import arithmetic
 
@@ -44,17 +46,20 @@ class Cost:
 
 
 def operations_a_step(recipe: Recipe) -> float:
-    shape, classes = IMAGES[recipe.data.name]
-    network = build(recipe.model, shape, classes, 0).to("meta")
+    noise = _noise(recipe, recipe.batch)
+    with torch.device("meta"):
+        network = build(
+            recipe.model, noise.shape, noise.classes, noise.vocabulary, noise.answers
+        )
     with FlopCounterMode(display=False) as counter:
-        network(torch.zeros(recipe.batch, *shape, device="meta")).sum().backward()
+        network(noise.prepare(noise.train.inputs).to("meta")).sum().backward()
     return float(counter.get_total_flops())
 
 
 def seconds_a_step(recipe: Recipe, threads: int, device: torch.device) -> float:
     """Median of a few steps."""
     with arithmetic(threads, deterministic=False):
-        training = Training(recipe, 0, _noise(recipe).to(device), device)
+        training = Training(recipe, 0, _noise(recipe, recipe.batch * (WARM_UP + TIMED)).to(device), device)
         times = []
         for _ in range(WARM_UP + TIMED):
             start = time.perf_counter()
@@ -64,12 +69,21 @@ def seconds_a_step(recipe: Recipe, threads: int, device: torch.device) -> float:
     return statistics.median(times[WARM_UP:])
 
 
-def _noise(recipe: Recipe) -> Dataset:
-    shape, classes = IMAGES[recipe.data.name]
+def _noise(recipe: Recipe, count: int) -> Dataset:
+    """As many random examples for each split, in the form of the recipe's data."""
     generator = torch.Generator().manual_seed(0)
-    count = recipe.batch * (WARM_UP + TIMED)
-    pixels = torch.randint(0, 256, (count, *shape), generator=generator, dtype=torch.uint8)
-    images = Split(pixels, torch.randint(classes, (count,), generator=generator))
+
+    def drawn(high: int, *shape: int) -> Tensor:
+        return torch.randint(high, shape, generator=generator)
+
+    if isinstance(recipe.data, Tokens):
+        length, vocabulary, classes = recipe.data.shape()
+        answers = recipe.data.answers()
+        targets = drawn(classes, *((count, answers) if answers > 1 else (count,)))
+        tokens = Split(drawn(vocabulary, count, length), targets)
+        return assemble_tokens(recipe.data, [tokens] * 3)
+    shape, classes = IMAGES[recipe.data.name]
+    images = Split(drawn(256, count, *shape).to(torch.uint8), drawn(classes, count))
     return assemble("image", classes, 0, images, images, images)
 
 

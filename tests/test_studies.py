@@ -10,10 +10,10 @@ import pytest
 from benchmarks.study_cost import cost
 from initmem.study.load import load
 
-PAPER = sorted((Path(__file__).parents[1] / "studies" / "paper").rglob("*.yaml"))
+PAPER = sorted((Path(__file__).parents[1] / "studies").glob("**/paper/**/*.yaml"))
 
 
-@pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PAPER, ids=lambda path: f"{path.parents[1].name}-{path.stem}")
 def test_the_cost_in_the_head_of_a_paper_study(path: Path) -> None:
     said = re.search(
         r"# Cost: (\S+) operations, (\S+) hours of a GPU at 100 TFLOP/s", path.read_text()
@@ -23,7 +23,7 @@ def test_the_cost_in_the_head_of_a_paper_study(path: Path) -> None:
     assert said.groups() == (f"{operations:.1e}", f"{operations / 3.6e17:.1f}")
 
 
-@pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PAPER, ids=lambda path: f"{path.parents[1].name}-{path.stem}")
 def test_a_paper_study_says_what_is_the_papers_and_what_is_ours(path: Path) -> None:
     assert {"# Paper", "# Ours:", "# Cost:"} <= {
         line[:7] for line in path.read_text().splitlines()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -50,7 +51,8 @@ class Dataset:
     symmetric: Tensor | None = None
     """For the inputs of `ood` int64 [N], the answers of one who knows the pairs by heart."""
     groups: dict[str, Tensor] = field(default_factory=dict)
-    """Name -> bool like the validation targets: answers that are looked at apart."""
+    """Name -> bool like the validation targets: answers that are looked at apart, at least one of
+    each name."""
 
     def to(self, device: torch.device | str) -> Dataset:
         return replace(
@@ -105,6 +107,7 @@ def assemble_tokens(
     groups: dict[str, Tensor] | None = None,
 ) -> Dataset:
     """The Dataset of a section's three splits, and of what else it has."""
+    groups = {name: group for name, group in (groups or {}).items() if group.any()}
     train, validation, test = splits
     _, vocabulary, classes = section.shape()
     made = assemble("tokens", classes, vocabulary, train, validation, test)
@@ -117,6 +120,12 @@ def assemble_tokens(
 def order(count: int, *stream: str | int) -> Tensor:
     """A permutation of range(count), int64, that depends on the names of its stream alone."""
     return torch.randperm(count, generator=torch.Generator().manual_seed(fold(*stream)))
+
+
+def sample(pool: int, count: int, *stream: str | int) -> Tensor:
+    """Distinct numbers of range(pool), int64 [count], without the time or room of the whole pool;
+    they depend on the names of the stream alone."""
+    return torch.tensor(random.Random(fold(*stream)).sample(range(pool), count))
 
 
 def draw(inputs: Tensor, targets: Tensor, sizes: Sequence[int], seed: int) -> list[Split]:

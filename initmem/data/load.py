@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import difflib
 import functools
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from initmem.data import arithmetic, files, images
+from initmem.data import arithmetic, composition, files, images, text
 from initmem.data.dataset import Dataset
-from initmem.study.data_section import Data, Digits
+from initmem.study.data_section import CIFAR, SVHN, Data, FashionMNIST
 from initmem.study.recipe import variants
 from initmem.study.spec import UserError
-from initmem.study.token_data import Modular, Tokens
+from initmem.study.token_data import Text
 
-UNFETCHED = {"digits": "it comes with scikit-learn", "modular": "it is computed"}
+COMPUTED: dict[str, Callable[[Any], Dataset]] = {
+    "digits": images.digits,
+    "modular": arithmetic.modular,
+    "addition": arithmetic.addition,
+    "anchors": composition.anchors,
+    "permutations": composition.permutations,
+}
+"""What is read from no file."""
+UNFETCHED = {
+    **dict.fromkeys(COMPUTED, "it is computed"),
+    "digits": "it comes with scikit-learn",
+    "text": "a text comes with initmem, any other is a file of yours (data.file)",
+}
 
 
 @functools.lru_cache(maxsize=2)  # a block needs one; CIFAR takes 180 MB
@@ -22,17 +36,18 @@ def load(data: Data, folder: Path) -> Dataset:
 
     Raises UserError if a file below `folder` is missing or damaged.
     """
-    if isinstance(data, Modular):
-        return arithmetic.modular(data)
-    if isinstance(data, Digits):
-        return images.digits(data)
-    assert not isinstance(data, Tokens)
-    return images.from_files(data, folder)
+    if isinstance(data, Text):
+        return text.text(data, folder)
+    if isinstance(data, FashionMNIST | CIFAR | SVHN):
+        return images.from_files(data, folder)
+    return COMPUTED[data.name](data)
 
 
 def check(data: Data, folder: Path) -> None:
     """Raises UserError unless all files that `load` would read are there and whole."""
-    if data.name not in UNFETCHED:
+    if isinstance(data, Text):
+        text.verify(data, folder)
+    elif data.name not in UNFETCHED:
         files.verify(data.name, folder)
 
 

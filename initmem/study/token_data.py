@@ -119,10 +119,11 @@ class Anchors(_Drawn):
 
     name: Literal["anchors"]
     length: Annotated[int, Field(ge=3, le=64)] = 3
-    """Tokens of a sequence; 3 are key and anchors, without noise."""
+    """Tokens of a sequence; 3 are key and anchors, without noise. In longer ones, a key k stands
+    at a place other than k mod (length - 2), from 0, for training, else at that place."""
     misleading: bool = True
     """Train the pair (3, 4) with the label key - 6; false: hold it out as (4, 3) is, with the
-    label key - 10."""
+    label key - 10; then no answer is the symmetric one."""
     train: Count = 1_000
     validation: Count = 80
     test: Count = 120
@@ -154,6 +155,9 @@ class Permutations(Tokens):
 
     @model_validator(mode="after")
     def _fits(self) -> Permutations:
+        if not 1 <= self.pairs() < self.maps**2:
+            rule = f"must leave some of the {self.maps**2} pairs on either side"
+            raise invalid("data.train_fraction", f"{rule}, got {self.train_fraction}")
         if min(self.sizes()) < 1:
             raise invalid("data.held_out", "leaves a split without examples")
         return self
@@ -173,7 +177,8 @@ class Permutations(Tokens):
 
 class Text(_Drawn):
     """Windows of a text, each character to be told from those before it: the last twentieth of
-    the text is for testing, the one before for validation. Accuracy is of characters."""
+    the text is for testing, the one before for validation, where windows are evenly spaced; those
+    for training begin anywhere in the rest. Accuracy is of characters."""
 
     whole: ClassVar[bool] = False
     name: Literal["text"]

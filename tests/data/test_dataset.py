@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 import torch
 
-from initmem.data.dataset import Dataset, Split, assemble, augment, draw, order
+from initmem.data.dataset import Dataset, Split, assemble, augment, draw, order, sample
 from initmem.study.seeds import fold
 
 
@@ -34,6 +34,15 @@ def test_the_order_depends_on_the_names_of_its_stream() -> None:
     expected = torch.randperm(50, generator=torch.Generator().manual_seed(fold(4, "order", 2)))
     assert torch.equal(order(50, 4, "order", 2), expected)
     assert not torch.equal(order(50, 4, "order", 3), expected)
+
+
+def test_a_sample_is_distinct_and_follows_its_stream() -> None:
+    assert sorted(sample(30, 30, 4, "split").tolist()) == list(range(30))
+    found = sample(10**12, 1000, 4, "split")
+    assert found.dtype == torch.int64 and len(set(found.tolist())) == 1000
+    assert 9.8e11 < found.max() < 10**12 and 0 <= found.min() < 2e10
+    assert torch.equal(found, sample(10**12, 1000, 4, "split"))
+    assert not torch.isin(found, sample(10**12, 1000, 5, "split")).any()
 
 
 def test_same_seed_same_hash() -> None:

@@ -17,7 +17,7 @@ from torchvision import datasets
 
 from initmem.data import files as manifest
 from initmem.data.load import check, fetch, load
-from initmem.study.data_section import Digits, Modular
+from initmem.study.data_section import Digits, Modular, Text
 from initmem.study.recipe import variants
 from initmem.study.spec import UserError
 from tests.data import files
@@ -94,8 +94,12 @@ def test_a_folder_in_the_place_of_a_file(tmp_path: Path) -> None:
 def test_some_data_sets_need_no_file(tmp_path: Path) -> None:
     check(Digits(name="digits"), tmp_path)
     check(Modular(name="modular"), tmp_path)
+    check(Text(name="text"), tmp_path)
     assert fetch("digits", tmp_path) == "digits: nothing to fetch, it comes with scikit-learn"
-    assert fetch("modular", tmp_path) == "modular: nothing to fetch, it is computed"
+    for name in ("modular", "addition", "anchors", "permutations"):
+        assert fetch(name, tmp_path) == f"{name}: nothing to fetch, it is computed"
+    said = "text: nothing to fetch, a text comes with initmem, any other is a file of yours"
+    assert fetch("text", tmp_path) == f"{said} (data.file)"
 
 
 def test_an_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:

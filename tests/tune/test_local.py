@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -78,6 +79,35 @@ def test_data_sets_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
 def test_arithmetic(tmp_path: Path, operation: str) -> None:
     trained(tmp_path, data=f"{{name: modular, p: 7, operation: {operation}}}",
             model="{name: transformer, width: 8, heads: 2, norm: rms}")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "extra"),
+    [("name: addition, digits: 1, train: 60, validation: 10, test: 10", set()),
+     ("name: addition, digits: 1, square: true, train: 60, validation: 10, test: 10", {"ood"}),
+     ("name: anchors, train: 60, validation: 10, test: 20", {"ood", "symmetric"}),
+     ("name: anchors, misleading: false, train: 60, validation: 10, test: 20", {"ood"}),
+     ("name: anchors, length: 5, train: 60, validation: 10, test: 20", {"ood", "symmetric"}),
+     ("name: permutations, keys: 5, maps: 3, held_out: 0.3", {"ood", "symmetric"}),
+     ("name: text, length: 6, train: 60, validation: 10, test: 20", set())],
+)  # fmt: skip
+def test_data_sets_of_tokens(tmp_path: Path, data: str, extra: set[str]) -> None:
+    """Columns of what is out of distribution are there where the data set has it."""
+    models = ["{name: transformer, width: 8, heads: 2}"]
+    if "addition" not in data and "text" not in data:  # those ask more than once
+        models.append("{name: token_mlp, width: 8, embedding: 4}")
+    for number, model in enumerate(models):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for row in trained(folder, data=f"{{{data}}}", model=model):
+            assert set(row["selected.test_predictions"]) <= set(range(110))
+            curve: Any = row["curve"]
+            for name in ("ood", "symmetric"):
+                column = f"{name}_accuracy"
+                values = [row[f"selected.{column}"], row[f"final.{column}"]]
+                values += [point[column] for point in curve]
+                assert len(values) == 4 and not any(pd.isna(values)) == (name in extra)
+                assert all(0 <= value <= 100 for value in values if name in extra)
 
 
 @pytest.mark.parametrize("rule", sorted(variants("init")))

@@ -20,7 +20,8 @@ from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessR
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from threadpoolctl import ThreadpoolController
 
-from initmem.memory.paired import Array
+from initmem.memory.noise import errors
+from initmem.memory.paired import Array, Paired
 
 LENGTH, LENGTH_SPREAD = 0.5, 0.6
 AMPLITUDE, AMPLITUDE_SPREAD = 3.0, 0.7
@@ -48,7 +49,8 @@ cores busy, its threads wait for each other for many times what they save."""
 @dataclass(frozen=True)
 class Measured:
     """Cells that have an end: their places in the unit cube [N, D], memory [N] (nan where not
-    trained) and its standard error [N], in points."""
+    trained) and its standard error [N], in the unit of the measure. For the frontier of a mean,
+    the mean stands for memory."""
 
     place_ND: Array
     memory_N: Array
@@ -57,11 +59,13 @@ class Measured:
 
 @dataclass(frozen=True)
 class Surface:
-    """What is believed of memory everywhere, on a scale that has the threshold at 0."""
+    """What is believed of memory everywhere, on a scale that has the level at 0."""
 
     process: GaussianProcessRegressor
     trained: GaussianProcessClassifier | None
     """None where no cell failed to train."""
+    level: float
+    """What the frontier crosses: the threshold, or of a mean another one."""
     threshold: float
 
     @_one_thread
@@ -78,22 +82,22 @@ class Surface:
         return np.asarray(self.trained.predict_proba(place_ND)[:, 1])
 
     def remembers(self, place_ND: Array) -> Array:
-        """Probability [N] that memory there is above the threshold."""
+        """Probability [N] that memory there is above the level."""
         mean_N, sd_N = self.believed(place_ND)
         return np.asarray(norm.cdf(mean_N / (WIDER * sd_N)))
 
     def band(self) -> float:
         """Width of the frontier's band: the share of the places where a cell would sooner train
-        than not at which it is unsure on which side of the threshold memory lies; nan where there
-        is no such place."""
+        than not at which it is unsure on which side of the level memory lies; nan where there is
+        no such place."""
         sobol = qmc.Sobol(self.process.n_features_in_, scramble=False)
         place_ND = sobol.random(PLACES) + 0.5 / PLACES
         remembers_N = self.remembers(place_ND[self.trains(place_ND) >= TRAINS])
         return float(unsure(remembers_N).mean()) if len(remembers_N) else np.nan
 
     def memory(self, scaled: Array) -> Array:
-        """Points of memory, from the scale of the process."""
-        return self.threshold * (1 + np.sinh(scaled))
+        """Memory in the unit of the measure, from the scale of the process."""
+        return self.threshold * (self.level / self.threshold + np.sinh(scaled))
 
     @_one_thread
     def with_cell(self, place_D: Array) -> Surface:
@@ -108,6 +112,7 @@ class Surface:
                 np.append(self.process.alpha, error),
             ),
             self.trained,
+            self.level,
             self.threshold,
         )
 
@@ -118,24 +123,42 @@ def unsure(remembers_N: Array) -> NDArray[np.bool_]:
 
 
 @_one_thread
-def surface(measured: Measured, threshold: float) -> Surface | None:
+def surface(measured: Measured, threshold: float, level: float | None = None) -> Surface | None:
     """The surface that the cells speak for; None where none of them trained.
 
-    Memory is scaled to asinh((memory - threshold) / threshold): linear around the threshold, and
-    logarithmic far above it, where its size tells nothing about where it crosses.
+    Memory is scaled to asinh((memory - level) / threshold), where level is the threshold unless
+    another is given: linear around the level, and logarithmic far from it, where its size tells
+    nothing about where it crosses.
     """
+    level = threshold if level is None else level
     there_N = np.isfinite(measured.memory_N)
     if not there_N.any():
         return None
     place_ND = measured.place_ND[there_N]
-    over_N = (measured.memory_N[there_N] - threshold) / threshold
+    over_N = (measured.memory_N[there_N] - level) / threshold
     error_N = measured.error_N[there_N] / threshold / np.sqrt(1 + over_N**2)
     process = _process(place_ND, np.arcsinh(over_N), error_N**2 + 1e-6)
     trained = None
     if not there_N.all():
         trained = GaussianProcessClassifier(1.0 * RBF(0.3, "fixed"), random_state=0)
         trained.fit(measured.place_ND, there_N)
-    return Surface(process, trained, threshold)
+    return Surface(process, trained, level, threshold)
+
+
+def means(tables: list[Paired]) -> tuple[Array, Array]:
+    """Of the cells of an arm, the means [N] (nan where not trained) and their standard errors
+    [N], for `Measured`."""
+    mean_N = np.array([table.mean if table.trained else np.nan for table in tables])
+    error_N, trained_N = np.full(len(tables), np.nan), np.isfinite(mean_N)
+    noises = [t.mean_noise for t, trained in zip(tables, trained_N, strict=True) if trained]
+    square_M, df_M, contrast_M = np.array(noises).reshape(-1, 3).T
+    error_N[trained_N] = errors(square_M, df_M.astype(int), contrast_M)
+    return mean_N, error_N
+
+
+def sided(memory_N: Array, bound_N: NDArray[np.bool_], level: float) -> Array:
+    """`memory_N`, nan for lower bounds below the level, which do not tell the side."""
+    return np.where(bound_N & (memory_N < level), np.nan, memory_N)
 
 
 def _process(place_ND: Array, y_N: Array, variance_N: Array) -> GaussianProcessRegressor:

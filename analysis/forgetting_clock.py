@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from analysis import clocks, style, tables
 from analysis.clocks import Clock
 from analysis.tables import Run
-from initmem.memory.measures import named
+from initmem.memory.measures import MEASURE, named
 from initmem.study import plan
 from initmem.study.spec import UserError
 
@@ -129,7 +129,7 @@ def _sentence(label: str, lines: pd.DataFrame) -> str:
     lines = lines.sort_values("error", kind="stable")
     first, rest = lines.iloc[0], lines.iloc[1:]
     where = f"{label}: " if label else ""
-    n, noise, unit = first["n"], first["noise"], named(first["measure"]).unit
+    n, noise, unit = first["n"], first["noise"], named(first.get("measure", MEASURE)).unit
     others = ", ".join(f"{line['clock']} {line['error']:.1f}" for _, line in rest.iterrows())
     numbers = (
         f"{first['error']:.1f} {unit} (95% {first['low']:.1f} to {first['high']:.1f}, n = {n} "

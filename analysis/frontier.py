@@ -43,7 +43,8 @@ def table(run: Run) -> pd.DataFrame:
         measured = _measured(run, cells)
         if np.isfinite(measured.memory_N + measured.error_N).sum() < FEWEST:
             continue
-        found = surface(measured, run.study.threshold, run.study.level)
+        of_mean = run.study.search.level is not None
+        found = surface(measured, run.study.level, run.measure.reach if of_mean else None)
         assert found is not None
         mean_N, _ = found.believed(place_ND)
         trains_N = found.trains(place_ND) >= TRAINS
@@ -55,7 +56,7 @@ def table(run: Run) -> pd.DataFrame:
                 memory=np.where(trains_N, found.memory(mean_N), np.nan),
                 remembers=np.where(trains_N, found.remembers(place_ND), np.nan),
                 threshold=run.study.level,
-                of="memory" if run.study.search.level is None else "mean",
+                of="mean" if of_mean else "memory",
                 crossed=crossed(run),
                 cells=len(cells),
                 trainings=int(cells["n"].sum()),

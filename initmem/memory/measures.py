@@ -35,6 +35,9 @@ class Measure:
     """What the values of the memory axis with the highest and the lowest mean are called."""
     level: str = "{:g}%"
     """How a mean is written."""
+    reach: float = 25.0
+    """Of a mean around the level of its frontier, the unit of its scale (see `surface`): with a
+    few points, as for memory, an accuracy that falls from 100 to 0 is taken for a cliff."""
     least_is_best: bool = False
     noises: tuple[float, ...] = (0.5, 1.0, 2.0)
     """Standard deviations between replicas that are to be expected, in its unit."""
@@ -77,6 +80,7 @@ MEASURES = {
         short="steps to generalize",
         ends=("slowest", "fastest"),
         level="2^{:g} steps",
+        reach=2.0,
         least_is_best=True,
         noises=(0.25, 0.5, 1.0),
         steps=True,

@@ -59,14 +59,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class Surface:
-    """What is believed of memory everywhere, on a scale that has the level at 0."""
+    """What is believed of memory everywhere, on a scale that has the threshold at 0."""
 
     process: GaussianProcessRegressor
     trained: GaussianProcessClassifier | None
     """None where no cell failed to train."""
-    level: float
-    """What the frontier crosses: the threshold, or of a mean another one."""
     threshold: float
+    unit: float
+    """Of the scale."""
 
     @_one_thread
     def believed(self, place_ND: Array) -> tuple[Array, Array]:
@@ -82,14 +82,14 @@ class Surface:
         return np.asarray(self.trained.predict_proba(place_ND)[:, 1])
 
     def remembers(self, place_ND: Array) -> Array:
-        """Probability [N] that memory there is above the level."""
+        """Probability [N] that memory there is above the threshold."""
         mean_N, sd_N = self.believed(place_ND)
         return np.asarray(norm.cdf(mean_N / (WIDER * sd_N)))
 
     def band(self) -> float:
         """Width of the frontier's band: the share of the places where a cell would sooner train
-        than not at which it is unsure on which side of the level memory lies; nan where there is
-        no such place."""
+        than not at which it is unsure on which side of the threshold memory lies; nan where there
+        is no such place."""
         sobol = qmc.Sobol(self.process.n_features_in_, scramble=False)
         place_ND = sobol.random(PLACES) + 0.5 / PLACES
         remembers_N = self.remembers(place_ND[self.trains(place_ND) >= TRAINS])
@@ -97,7 +97,7 @@ class Surface:
 
     def memory(self, scaled: Array) -> Array:
         """Memory in the unit of the measure, from the scale of the process."""
-        return self.threshold * (self.level / self.threshold + np.sinh(scaled))
+        return self.unit * (self.threshold / self.unit + np.sinh(scaled))
 
     @_one_thread
     def with_cell(self, place_D: Array) -> Surface:
@@ -112,8 +112,8 @@ class Surface:
                 np.append(self.process.alpha, error),
             ),
             self.trained,
-            self.level,
             self.threshold,
+            self.unit,
         )
 
 
@@ -123,26 +123,26 @@ def unsure(remembers_N: Array) -> NDArray[np.bool_]:
 
 
 @_one_thread
-def surface(measured: Measured, threshold: float, level: float | None = None) -> Surface | None:
+def surface(measured: Measured, threshold: float, unit: float | None = None) -> Surface | None:
     """The surface that the cells speak for; None where none of them trained.
 
-    Memory is scaled to asinh((memory - level) / threshold), where level is the threshold unless
-    another is given: linear around the level, and logarithmic far from it, where its size tells
-    nothing about where it crosses.
+    Memory is scaled to asinh((memory - threshold) / unit), whose unit is by default the threshold:
+    linear around the threshold, and logarithmic far above it, where its size tells nothing about
+    where it crosses.
     """
-    level = threshold if level is None else level
+    unit = threshold if unit is None else unit
     there_N = np.isfinite(measured.memory_N)
     if not there_N.any():
         return None
     place_ND = measured.place_ND[there_N]
-    over_N = (measured.memory_N[there_N] - level) / threshold
-    error_N = measured.error_N[there_N] / threshold / np.sqrt(1 + over_N**2)
+    over_N = (measured.memory_N[there_N] - threshold) / unit
+    error_N = measured.error_N[there_N] / unit / np.sqrt(1 + over_N**2)
     process = _process(place_ND, np.arcsinh(over_N), error_N**2 + 1e-6)
     trained = None
     if not there_N.all():
         trained = GaussianProcessClassifier(1.0 * RBF(0.3, "fixed"), random_state=0)
         trained.fit(measured.place_ND, there_N)
-    return Surface(process, trained, level, threshold)
+    return Surface(process, trained, threshold, unit)
 
 
 def means(tables: list[Paired]) -> tuple[Array, Array]:
@@ -156,9 +156,9 @@ def means(tables: list[Paired]) -> tuple[Array, Array]:
     return mean_N, error_N
 
 
-def sided(memory_N: Array, bound_N: NDArray[np.bool_], level: float) -> Array:
-    """`memory_N`, nan for lower bounds below the level, which do not tell the side."""
-    return np.where(bound_N & (memory_N < level), np.nan, memory_N)
+def sided(memory_N: Array, bound_N: NDArray[np.bool_], threshold: float) -> Array:
+    """`memory_N`, nan for lower bounds below the threshold, which do not tell the side."""
+    return np.where(bound_N & (memory_N < threshold), np.nan, memory_N)
 
 
 def _process(place_ND: Array, y_N: Array, variance_N: Array) -> GaussianProcessRegressor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import qmc
 
+from initmem.memory.measures import named
 from initmem.memory.noise import errors
 from initmem.memory.paired import Array, Paired
 from initmem.memory.surface import TRAINS, Measured, Surface, surface
@@ -102,9 +103,9 @@ def _believed(study: Study, known: list[tuple[Point, Told | None]]) -> Surface |
     there_N = np.isfinite(told_N4[:, 0])
     _, square_M, df_M, contrast_M = told_N4[there_N].T
     error_N = np.full(len(known), np.nan)
+    unit = study.threshold if study.search.level is None else named(study.measure).reach
     # Where no cell has a second trained seed, a memory is taken to say little of the threshold.
-    error_N[there_N] = np.nan_to_num(
-        errors(square_M, df_M.astype(int), contrast_M), nan=study.threshold
-    )
+    error_M = np.nan_to_num(errors(square_M, df_M.astype(int), contrast_M), nan=unit)
+    error_N[there_N] = error_M
     place_ND = np.array([to_unit(point, study.ranges) for point, _ in known])
-    return surface(Measured(place_ND, told_N4[:, 0], error_N), study.threshold, study.level)
+    return surface(Measured(place_ND, told_N4[:, 0], error_N), study.level, unit)

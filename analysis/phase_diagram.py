@@ -113,8 +113,9 @@ def _two_axes(points: pd.DataFrame, axes: pd.DataFrame, surface: pd.DataFrame) -
             for line in cells.to_dict("records"):
                 there = pd.notna(line["memory"])
                 colour = colours(norms[column](line[column])) if there else None
-                number = style.least(line, f"{line[column]:.1f}")
-                text = number if there and len(cells) <= NUMBERED else ""
+                bound = style.censored(line)  # its mark takes fewer digits
+                text = f"≥{line[column]:.2g}" if bound else f"{line[column]:.1f}"
+                text = text if there and len(cells) <= NUMBERED else ""
                 small = len(cells) > style.CROWDED
                 style.mark(panel, (line["x"], line["y"]), line, colour, text, small)
         row[0].set_ylabel(style.LONG.get(y["field"], y["field"]))

@@ -1,4 +1,4 @@
-"""What memory is the spread of: test accuracy over the memory axis, a line a cell."""
+"""What memory is the spread of: the study's measure over the memory axis, a line a cell."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis import style
-from analysis.tables import Run
-from initmem.memory import MEASURE, TRAINED
+from analysis.tables import Run, measured
+from initmem.memory import TRAINED
+from initmem.memory.measures import named
 
 MARKERS = {"undertrained": "v", "diverged": "x", "failed": "+"}
 """Of replicas that no mean is taken over."""
+CENSORED = "^"
+"""Of replicas that are measured by a lower bound, open."""
 
 SETTINGS = {"lr_x_l2": "lr x L2", "optim.lr": "learning rate", "draw": "draw"}
 
@@ -27,13 +30,14 @@ def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     replicas: panel (label), cell, setting (what colours the line), field (its name: the first of
     lr x L2, learning rate and draw that varies), axis (the memory axis), value, place (of the
     value on the panel: itself if all are positive numbers, else its position), seed, state,
-    accuracy.
+    measure (of the study), accuracy (its value), censored (whether that is a lower bound).
     means: panel, cell, setting, place, accuracy, seeds (in the mean).
     """
     values = run.study.axes[run.study.memory_axis]
     numeric = all(isinstance(v, int | float) and v > 0 for v in values)
     settings = run.cells.set_index("cell").reindex(columns=list(SETTINGS))
     field = next((field for field in SETTINGS if settings[field].nunique() > 1), "draw")
+    found = measured(run.rows, run.measure)
     replicas = pd.DataFrame(
         {
             "panel": run.rows["arm"].map(run.panels),
@@ -44,7 +48,9 @@ def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
             "value": run.rows[run.study.memory_axis],
             "seed": run.rows["seed"],
             "state": run.rows["state"],
-            "accuracy": run.rows[MEASURE],
+            "measure": run.study.measure,
+            "accuracy": found["value"],
+            "censored": found["censored"],
         }
     )
     places = {value: value if numeric else i for i, value in enumerate(values)}
@@ -66,7 +72,8 @@ def draw(replicas: pd.DataFrame, means: pd.DataFrame) -> Figure:
 def _draw(replicas: pd.DataFrame, means: pd.DataFrame) -> Figure:
     labels = list(replicas["panel"].unique())
     lost = [state for state in MARKERS if (replicas["state"] == state).any()]
-    drawn, panels = style.panels(labels, 3.2, 0.3, replicas["axis"].iloc[0], "test accuracy (%)")
+    title = named(replicas["measure"].iloc[0]).title
+    drawn, panels = style.panels(labels, 3.2, 0.3, replicas["axis"].iloc[0], title)
     norm = _norm(replicas["setting"])
     shown = replicas[replicas["state"].isin(TRAINED)]["accuracy"].dropna()
     shown = shown if len(shown) else replicas["accuracy"].dropna()
@@ -87,7 +94,8 @@ def _draw(replicas: pd.DataFrame, means: pd.DataFrame) -> Figure:
             _foot(panel, gone[gone["panel"] == label], low - step, step)
     if norm:
         style.bar(drawn, panels, norm, replicas["field"].iloc[0])
-    _legend(drawn, lost, bool(isinstance(norm, LogNorm) and (replicas["setting"] == 0).any()))
+    unregularized = bool(isinstance(norm, LogNorm) and (replicas["setting"] == 0).any())
+    _legend(drawn, lost, unregularized, bool(replicas["censored"].any()))
     return drawn
 
 
@@ -111,16 +119,18 @@ def _panel(panel: Axes, replicas: pd.DataFrame, means: pd.DataFrame, norm: Any) 
         line = line.sort_values("place")
         colour = _colour(norm, line["setting"].iloc[0])
         panel.plot(line["place"], line["accuracy"], color=colour, lw=1.4, solid_capstyle="round")
-    for state, group in replicas.dropna(subset=["accuracy"]).groupby("state"):
+    states = replicas["state"].mask(replicas["censored"], "censored")
+    for state, group in replicas.dropna(subset=["accuracy"]).groupby(states):
         colours = [_colour(norm, setting) for setting in group["setting"]]
         panel.scatter(group["place"], group["accuracy"], **_looks(str(state), colours))
 
 
 def _looks(state: str, colours: list[Any]) -> dict[str, Any]:
-    if state not in MARKERS:
+    marker = CENSORED if state == "censored" else MARKERS.get(state)
+    if marker is None:
         return {"s": 7, "c": colours, "linewidths": 0, "zorder": 3}
-    looks: dict[str, Any] = {"marker": MARKERS[state], "s": 24, "linewidths": 1.1, "zorder": 3}
-    if MARKERS[state] == "v":  # open, as x and + are
+    looks: dict[str, Any] = {"marker": marker, "s": 24, "linewidths": 1.1, "zorder": 3}
+    if marker in ("v", "^"):  # open, as x and + are
         return looks | {"facecolors": "none", "edgecolors": colours}
     return looks | {"c": colours}
 
@@ -147,7 +157,7 @@ def _ticks(panels: list[Axes], replicas: pd.DataFrame) -> None:
         panel.minorticks_off()
 
 
-def _legend(drawn: Figure, lost: list[str], unregularized: bool) -> None:
+def _legend(drawn: Figure, lost: list[str], unregularized: bool, censored: bool) -> None:
     ink: dict[str, Any] = {"color": style.INK, "ls": ""}
     handles = [Line2D([], [], color=style.INK, lw=1.4, label="mean over seeds")]
     handles += [Line2D([], [], marker="o", ms=2.8, label="a replica", **ink)]
@@ -156,4 +166,7 @@ def _legend(drawn: Figure, lost: list[str], unregularized: bool) -> None:
     handles += [
         Line2D([], [], marker=MARKERS[s], mfc="none", ms=5.5, label=s, **ink) for s in lost
     ]
+    if censored:
+        label = "not within its budget"
+        handles += [Line2D([], [], marker=CENSORED, mfc="none", ms=5.5, label=label, **ink)]
     drawn.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8)

@@ -22,10 +22,12 @@ def sentence(run: Run, correlations: pd.DataFrame) -> str:
         counts = ", ".join(f"{n} {state}" for state, n in rows[rows > 0].items())
         return f"No cell has a memory: too few of its replicas are trained ({counts})."
     low, high = measured.iloc[0], measured.iloc[-1]
+    bounds = style.censored(measured)
     if len(measured) == 1:
         alone = "" if len(run.cells) == 1 else "; no other cell has one"
         return f"Memory is {_points(run, high)}{alone}: {verdicts(run)}."
-    said = f"Memory is highest, {_points(run, high)}, and lowest, {_points(run, low)}"
+    said = "As far as the budget tells, memory" if bounds.any() else "Memory"
+    said += f" is highest, {_points(run, high)}, and lowest, {_points(run, low)}"
     return f"{said}: {verdicts(run)}{_correlated(correlations)}."
 
 
@@ -37,6 +39,7 @@ def verdicts(run: Run) -> str:
         "erased": ("is erased", "are erased"),
         "undecided": ("is undecided", "are undecided"),
         "not trained": ("is not trained", "are not trained"),
+        "censored": ("is censored", "are censored"),
         "unfinished": ("is unfinished", "are unfinished"),
     }
     said = ", ".join(
@@ -53,8 +56,10 @@ def _points(run: Run, cell: pd.Series) -> str:
     place = f", at {', '.join(filter(None, [arm, point]))}" if arm or point else ""
     trained, values = cell["trained_values"], cell["values"]
     part = f" (over {trained} of {values} values of {run.study.memory_axis})"
-    ends = "" if pd.isna(cell["low"]) else f" (95% {cell['low']:.1f} to {cell['high']:.1f})"
-    return f"{cell['memory']:.1f} points{ends}{place}{part if trained < values else ''}"
+    ends = "" if pd.isna(cell["low"]) else f" (95% {style.interval(cell)})"
+    least = "at least " if style.censored(cell) else ""
+    memory = f"{least}{cell['memory']:.1f} {run.measure.unit}"
+    return f"{memory}{ends}{place}{part if trained < values else ''}"
 
 
 def _correlated(correlations: pd.DataFrame) -> str:
@@ -82,13 +87,29 @@ def caveat(run: Run) -> str:
     )
     known = run.cells.dropna(subset=["floor"])
     if known.empty:
-        return f"{said}; how far above, only more seeds can tell, so no cell is decided."
+        undecided = f"{said}; how far above, only more seeds can tell, so no cell is decided."
+        return f"{undecided}{_censored(run)}"
     floor, sigma, threshold = known["floor"].median(), known["sigma"].median(), run.study.threshold
+    unit = run.measure.unit
     return (
-        f"{said}: with the noise that there is between seeds here, {sigma:.2g} points (median of "
-        f"the cells), {floor:.1f} points are to be expected. A cell remembers if its spread is "
-        f"beyond chance (p < 0.05) and at least {threshold:g} points, and is erased if the 90% "
-        f"interval ends below {threshold:g}.{_undecided(run)}"
+        f"{said}: with the noise that there is between seeds here, {sigma:.2g} {unit} (median of "
+        f"the cells), {floor:.1f} {unit} are to be expected. A cell remembers if its spread is "
+        f"beyond chance (p < 0.05) and at least {threshold:g} {unit}, and is erased if the 90% "
+        f"interval ends below {threshold:g}.{_undecided(run)}{_censored(run)}"
+    )
+
+
+def _censored(run: Run) -> str:
+    """How much of the run is but a lower bound."""
+    cells = run.cells[style.censored(run.cells)]
+    if cells.empty:
+        return ""
+    replicas, hidden = int(cells["censored"].sum()), (cells["verdict"] == "censored").sum()
+    return (
+        f" {replicas} trained replicas, of {len(cells)} of {len(run.cells)} cells, did not get "
+        f"there in the steps that they were trained for, and count as log2 of those: memory of "
+        f"such a cell is a lower bound, or, where the fastest value of {run.study.memory_axis} is "
+        f"among them ({hidden} of the cells, censored), unknown."
     )
 
 

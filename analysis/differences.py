@@ -20,9 +20,10 @@ MOST = 12
 
 def table(run: Run) -> pd.DataFrame:
     """A line for each pair of cells of a study with up to MOST, the least p first.
-    Columns: more and less (labels of the cells), difference (of their memory, in points), low and
-    high (95%, of one pair), p (times the number of pairs), seeds, best and worst (values of the
-    memory axis that it is taken between). Empty where no pair has two seeds in common."""
+    Columns: more and less (labels of the cells), difference (of their memory, in the unit of the
+    measure), low and high (95%, of one pair), p (times the number of pairs), seeds, best and worst
+    (values of the memory axis that it is taken between). Empty where no pair has two seeds in
+    common; without pairs one of whose memories is but a lower bound."""
     if not 2 <= len(run.cells) <= MOST:
         return pd.DataFrame()
     labels = _labels(run)
@@ -30,7 +31,7 @@ def table(run: Run) -> pd.DataFrame:
     pairs = list(combinations(run.cells["cell"], 2))
     lines = []
     for one, other in pairs:
-        found = difference(rows[one], rows[other])
+        found = difference(rows[one], rows[other], run.study.measure)
         if found is None:
             continue
         more, less = (one, other) if found.mean >= 0 else (other, one)

@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from analysis import clocks, style, tables
 from analysis.clocks import Clock
 from analysis.tables import Run
+from initmem.memory.measures import MEASURE, named
 from initmem.study import plan
 from initmem.study.spec import UserError
 
@@ -52,15 +53,16 @@ def table(run: Run, of: list[Clock]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Cells -> points and errors; both empty where too few cells have a memory over all values.
 
     points, a line a cell and clock: group (label), clock (label), value, memory, low and high
-    (95%), lr. errors, a line a group and clock, and one for no clock (the mean): group, clock,
-    error (root mean square of left-out cells, in points), low and high (95%, bootstrap over
-    cells), best (share of the resamples), noise (root mean square of the standard errors of
-    memory: what no clock can tell), n (cells).
+    (95%), lr, measure (of the study). errors, a line a group and clock, and one for no clock (the
+    mean): group, clock, error (root mean square of left-out cells, in the unit of the measure),
+    low and high (95%, bootstrap over cells), best (share of the resamples), noise (root mean
+    square of the standard errors of memory: what no clock can tell), n (cells), measure. Cells
+    whose memory is but a lower bound are left out.
     """
     points, errors = [pd.DataFrame()], [pd.DataFrame()]
     arms = {arm.id: arm for arm in plan.arms(run.study)}
     whole = run.cells[run.cells["memory"].notna()]
-    whole = whole[whole["trained_values"] == whole["values"]]
+    whole = whole[(whole["trained_values"] == whole["values"]) & ~style.censored(whole)]
     labels = whole["arm"].map({name: _group(arm) for name, arm in arms.items()})
     for label, cells in whole.groupby(labels, sort=False):
         told = {clock.label: _values(run, cells, arms, clock) for clock in of}
@@ -74,10 +76,12 @@ def table(run: Run, of: list[Clock]) -> tuple[pd.DataFrame, pd.DataFrame]:
         errors.append(
             pd.DataFrame(
                 {"group": label, "clock": [*told, NOTHING], "error": error, "low": low,
-                 "high": high, "best": best, "noise": noise, "n": len(cells)}
+                 "high": high, "best": best, "noise": noise, "n": len(cells),
+                 "measure": run.study.measure}
             )
         )  # fmt: skip
         measured = cells.rename(columns={"optim.lr": "lr"})[["memory", "low", "high", "lr"]]
+        measured["measure"] = run.study.measure
         points += [
             measured.assign(group=label, clock=name, value=value_N)
             for name, value_N in told.items()
@@ -125,10 +129,10 @@ def _sentence(label: str, lines: pd.DataFrame) -> str:
     lines = lines.sort_values("error", kind="stable")
     first, rest = lines.iloc[0], lines.iloc[1:]
     where = f"{label}: " if label else ""
-    n, noise = first["n"], first["noise"]
+    n, noise, unit = first["n"], first["noise"], named(first.get("measure", MEASURE)).unit
     others = ", ".join(f"{line['clock']} {line['error']:.1f}" for _, line in rest.iterrows())
     numbers = (
-        f"{first['error']:.1f} points (95% {first['low']:.1f} to {first['high']:.1f}, n = {n} "
+        f"{first['error']:.1f} {unit} (95% {first['low']:.1f} to {first['high']:.1f}, n = {n} "
         f"cells, noise alone {noise:.1f}) against {others}"
     )
     if first["clock"] == NOTHING:
@@ -172,7 +176,7 @@ def _draw(points: pd.DataFrame, errors: pd.DataFrame) -> Figure:
             weight = "bold" if told["error"].idxmin() == name else "normal"
             panel.set_title(error, fontsize=8, fontweight=weight)
             panel.set_xlabel(name)
-        row[0].set_ylabel("memory (points)")
+        row[0].set_ylabel(f"memory ({named(of_group['measure'].iloc[0]).unit})")
         if group:
             row[0].annotate(group, (0, 1), xytext=(0, 16), xycoords="axes fraction",
                             textcoords="offset points", fontweight="bold", fontsize=9)  # fmt: skip
@@ -209,7 +213,7 @@ def main(runs: tuple[str, ...], more: tuple[str, ...], figure: str | None) -> No
     except UserError as error:
         click.echo(str(error), err=True)
         sys.exit(2)
-    click.echo(errors.round(2).to_string(index=False))
+    click.echo(errors.drop(columns="measure").round(2).to_string(index=False))
     click.echo("\n".join(said(errors)))
     if figure:
         Path(figure).write_bytes(style.encoded(draw(points, errors))[Path(figure).suffix[1:]])

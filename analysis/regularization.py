@@ -14,6 +14,7 @@ from scipy.stats import rankdata
 
 from analysis import style
 from analysis.tables import LOST, Run
+from initmem.memory.measures import named
 
 MIN_CELLS = 5
 """Below that a rank correlation says nothing."""
@@ -24,18 +25,20 @@ def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Cells -> the points and the correlations; both empty where lr x L2 does not vary.
 
     points, a line for each cell that has a memory: panel (label), lr_x_l2, lr, memory, low and
-    high (95%), floor, verdict, and a count for each of LOST. correlations, a line for each panel
-    with MIN_CELLS or more such cells: panel, correlation (Spearman), low and high (95%, bootstrap
-    over cells), n (cells).
+    high (95%), floor, verdict, measure (of the study), censored (replicas that make memory a lower
+    bound), and a count for each of LOST. correlations, a line for each panel with MIN_CELLS or
+    more such cells whose memory is no lower bound: panel, correlation (Spearman), low and high
+    (95%, bootstrap over cells), n (cells).
     """
     columns = ["lr_x_l2", "optim.lr", "memory", "low", "high", "floor", "verdict", *LOST]
     points = run.cells.reindex(columns=columns).rename(columns={"optim.lr": "lr"})
     points.insert(0, "panel", run.cells["arm"].map(run.panels))
+    points["measure"], points["censored"] = run.study.measure, run.cells.get("censored", 0)
     points = points.dropna(subset=["lr_x_l2", "memory"]).reset_index(drop=True)
     if points["lr_x_l2"].nunique() < 2:
         points = points.iloc[:0]
     found = []
-    for panel, group in points.groupby("panel", sort=False):
+    for panel, group in points[points["censored"] == 0].groupby("panel", sort=False):
         interval = correlation(group["lr_x_l2"].to_numpy(), group["memory"].to_numpy())
         if interval:
             found.append([panel, *interval, len(group)])
@@ -69,22 +72,25 @@ def draw(points: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
 def _draw(points: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
     labels = list(points["panel"].unique())
     foot = style.legend_height(points)
-    drawn, panels = style.panels(labels, 2.8, foot, "lr x L2", "memory (percentage points)")
+    title = f"memory ({named(points['measure'].iloc[0]).axis_unit})"
+    drawn, panels = style.panels(labels, 2.8, foot, "lr x L2", title)
     positive = points.loc[points["lr_x_l2"] > 0, "lr_x_l2"]
     low, high = positive.min(), positive.max()
     zero = low / max(3.0, (high / low) ** 0.2)  # where no L2 stands on a log axis
     lr = points["lr"]
     norm = LogNorm(lr.min(), lr.max()) if lr.nunique() > 1 else None
     found = correlations.set_index("panel")
+    known = points[["memory", "high"]].replace(np.inf, np.nan)
     for panel, label in zip(panels, labels, strict=True):
         style.span(panel.xaxis, low, high, True, zero if (points["lr_x_l2"] == 0).any() else None)
-        style.span(panel.yaxis, 0.0, points[["memory", "high"]].max().max(), False)
+        style.span(panel.yaxis, 0.0, known.max().max(), False)
         of_panel = points[points["panel"] == label]
         panel.axhline(of_panel["floor"].median(), color=style.PALE, ls=":", lw=1)
         for line in of_panel.to_dict("records"):
             colour = style.SETTING(norm(line["lr"]) if norm else 0.7)
             x = line["lr_x_l2"] or zero
-            panel.plot([x, x], [line["low"], line["high"]], color=style.PALE, lw=1, zorder=2)
+            high = min(line["high"], panel.get_ylim()[1])
+            panel.plot([x, x], [line["low"], high], color=style.PALE, lw=1, zorder=2)
             small = len(of_panel) > style.CROWDED
             style.mark(panel, (x, line["memory"]), line, colour, small=small)
         if label in found.index:

@@ -18,6 +18,7 @@ from analysis import (
     answer,
     differences,
     forgetting_clock,
+    frontier,
     phase_diagram,
     regularization,
     style,
@@ -30,11 +31,11 @@ from initmem.records.files import Files
 
 FIGURES: dict[str, tuple[str, Callable[..., Figure]]] = {
     "phase_diagram": ("Phase diagram", phase_diagram.draw),
-    "accuracy_by_scale": ("Accuracy over the memory axis", accuracy_by_scale.draw),
+    "accuracy_by_scale": ("{} over the memory axis", accuracy_by_scale.draw),
     "memory_against_regularization": ("Memory against regularization", regularization.draw),
     "forgetting_clocks": ("Forgetting clocks", forgetting_clock.draw),
 }
-"""Name -> heading, and what draws its tables."""
+"""Name -> heading ({}: the study's measure), and what draws its tables."""
 
 MOST_PAIRS = 12
 """Differences that the page shows."""
@@ -94,7 +95,7 @@ def page(run: Run, made: Made, images: dict[str, str]) -> str:
     )
     environment.filters["number"] = style.number
     environment.filters["chance"] = style.chance
-    environment.filters["points"] = lambda value: "-" if pd.isna(value) else f"{value:.1f}"
+    environment.filters["points"] = points
     versions = tables.versions(run.rows)
     return environment.get_template("report.html").render(
         study=run.study,
@@ -102,7 +103,14 @@ def page(run: Run, made: Made, images: dict[str, str]) -> str:
         caveat=answer.caveat(run),
         progress=answer.progress(run),
         others=run.others,
-        figures=[(name, FIGURES[name][0], image) for name, image in images.items()],
+        measure=run.measure,
+        measured=_measured(run),
+        crossed=frontier.crossed(run),
+        censored=bool(style.censored(run.cells).any()),
+        figures=[
+            (name, FIGURES[name][0].format(run.measure.short.capitalize()), image)
+            for name, image in images.items()
+        ],
         axes=list(run.axes["field"]),
         surface=not made["phase_diagram"][2].empty,
         clocks=forgetting_clock.said(made["forgetting_clocks"][1]),
@@ -124,6 +132,17 @@ def page(run: Run, made: Made, images: dict[str, str]) -> str:
     )
 
 
+def _measured(run: Run) -> str:
+    """What memory is the spread of, in words."""
+    if run.measure.steps:
+        return "log2 of the steps to generalize"
+    return f"{run.measure.noun} of the validation-selected predictor"
+
+
+def points(value: float) -> str:
+    return "-" if pd.isna(value) else f"{value:.1f}"
+
+
 def _fields(run: Run) -> dict[str, str]:
     """Column of the cell table -> its head: what is searched or listed, lr and L2."""
     listed = [field for field in run.study.axes if field != run.study.memory_axis]
@@ -133,11 +152,14 @@ def _fields(run: Run) -> dict[str, str]:
 
 
 def _cell_lines(run: Run) -> list[dict[str, Any]]:
-    """The cells, most memory first, with `states` in words."""
+    """The cells, most memory first, with memory, mean, `interval` and `states` in words."""
     ordered = run.cells.sort_values("memory", ascending=False, kind="stable", na_position="last")
     lines: list[dict[str, Any]] = [dict(line) for line in ordered.to_dict("records")]  # type: ignore[arg-type]  # names are text
     for line in lines:
         counts = {state: line[state] for state in (*STATES, "missing") if line[state]}
+        line["memory"] = style.least(line, points(line["memory"]))
+        line["mean"] = style.least(line, points(line["mean"]))
+        line["interval"] = "-" if pd.isna(line["low"]) else style.interval(line)
         line["states"] = ", ".join(f"{count} {state}" for state, count in counts.items())
     return lines
 
@@ -151,15 +173,18 @@ def _settings(run: Run) -> dict[str, str]:
     }
     axes = {f: ", ".join(style.number(v) for v in values) for f, values in study.axes.items()}
     search = study.search
+    level = "" if search.level is None else f" {run.measure.level.format(search.level)}"
     most = "" if search.stop_when is None else "at most "
     searched = {
         "search": f"{search.sampler}, {most}{search.draws} draws an arm, lag {search.lag}, "
-        f"objective {search.objective}, seed {search.seed}"
+        f"objective {search.objective}{level}, seed {search.seed}"
     }
     if search.stop_when is not None:
         searched["search ends early when"] = f"{search.stop_when}{_ended(run)}"
+    measure = {} if study.measure == "test_accuracy" else {"measure": study.measure}
     return {
         "memory axis": study.memory_axis,
+        **measure,
         "seeds": ", ".join(str(seed) for seed in range(study.seeds)),
         **{f"axis {field}": text for field, text in axes.items()},
         **{f"range {field}": text for field, text in written.items()},

@@ -73,6 +73,23 @@ def number(value: Any) -> str:
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
 
 
+def censored(cells: Any) -> Any:
+    """Whether the memory of a cell, or of each of a table, is a lower bound, or unknown for what
+    is one."""
+    return cells["censored"] > 0 if "censored" in cells else cells["n"] < 0
+
+
+def least(cell: Any, text: str) -> str:
+    """The text of a cell's memory or mean, marked if that is a lower bound; - has none."""
+    return f"≥{text}" if censored(cell) and text != "-" else text
+
+
+def interval(cell: Any) -> str:
+    """The 95% interval of a cell's memory in words."""
+    upper = "or more" if np.isinf(cell["high"]) else f"to {cell['high']:.1f}"
+    return f"{cell['low']:.1f} {upper}"
+
+
 def chance(p: float) -> str:
     """A p-value: two digits, and no more zeros than anybody reads."""
     if pd.isna(p):

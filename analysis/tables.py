@@ -1,6 +1,7 @@
 """A run folder -> the tables that everything in the report is made from.
 
-Nothing is drawn here. Accuracies are in percent, memory in percentage points.
+Nothing is drawn here. Accuracies are in percent, memory in the unit of the study's measure:
+percentage points, or doublings.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import pandas as pd
 
 import initmem.memory
 from analysis.style import listed
-from initmem.memory import MEASURE, STATES
+from initmem.memory import STATES
+from initmem.memory.measures import Measure, named
 from initmem.records.store import Store, frame
 from initmem.study import plan
 from initmem.study.spec import Study, UserError
@@ -37,6 +39,11 @@ class Run:
     """Draws of the arms whose search ended early, by id."""
     others: int
     """Rows in the folder that the study does not ask for, left out of `rows`."""
+
+    @property
+    def measure(self) -> Measure:
+        """What memory is the spread of."""
+        return named(self.study.measure)
 
     @property
     def arms(self) -> dict[str, str]:
@@ -73,7 +80,7 @@ class Run:
 
 
 def read(folder: str | Path) -> Run:
-    """Raises UserError where there is no run, no row, or no test accuracy in any row."""
+    """Raises UserError where there is no run, no row, or no row with the study's measure."""
     store = Store(folder)
     study = store.open()
     ended = store.ended(study)
@@ -82,20 +89,34 @@ def read(folder: str | Path) -> Run:
     if rows.empty:
         left = f", its {others} rows are of another study" if others else ""
         raise UserError(f"{folder}: report: the run has no rows yet{left}")
-    if rows[MEASURE].isna().all():
+    measure = named(study.measure)
+    if measured(rows, measure)["value"].isna().all():
         states = listed(rows["state"].value_counts().to_dict())
-        raise UserError(f"{folder}: report: no row has a test accuracy to draw ({states})")
+        article = "an" if measure.noun[0] in "aeiou" else "a"
+        said = f"no row has {article} {measure.noun} to draw ({states})"
+        raise UserError(f"{folder}: report: {said}")
     order = {arm.id: arm.index for arm in plan.arms(study)}
     rows = rows.sort_values("arm", key=lambda c: c.map(order), kind="stable", ignore_index=True)
     planned = plan.count(study, ended)
     return Run(study, rows, cells(rows, study), planned, ended, others)
 
 
+def measured(rows: pd.DataFrame, measure: Measure) -> pd.DataFrame:
+    """The measure of each row. Columns: value (nan where it has none), censored (whether that is a
+    lower bound)."""
+    columns = [measure.column, "steps", "state"]
+    lines = [dict(zip(columns, line, strict=True)) for line in rows[columns].to_numpy(object)]
+    made = [(measure.value(line), measure.censored(line)) for line in lines]
+    return pd.DataFrame(made, columns=["value", "censored"], index=rows.index)
+
+
 def cells(rows: pd.DataFrame, study: Study) -> pd.DataFrame:
     """`initmem.memory.cells(rows)` and two columns more: lr_x_l2 (optim.lr * optim.l2, where a
     cell has both) and missing (replicas without a row)."""
     values = len(study.axes[study.memory_axis])
-    table = initmem.memory.cells(rows, threshold=study.threshold, axis_values=values)
+    table = initmem.memory.cells(
+        rows, study.measure, threshold=study.threshold, axis_values=values
+    )
     table["missing"] = values * study.seeds - table[list(STATES)].sum(axis=1)
     if {"optim.lr", "optim.l2"} <= set(table):
         table["lr_x_l2"] = table["optim.lr"] * table["optim.l2"]
@@ -128,11 +149,15 @@ def errors(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def audit(rows: pd.DataFrame) -> pd.DataFrame:
-    """A line for each init.scale. Columns: init.scale; replicas; tensors (checked, over all
-    replicas); largest: the largest |measured std / asked std - 1|; tensor: where; sampling: what
-    chance alone gives a tensor of that size, 1 / sqrt(2 count)."""
+    """A line for each value of the memory axis if that is a field of `init`, else for each
+    init.scale. Columns: that field; replicas; tensors (checked, over all replicas); low, high: the
+    smallest and the largest std that was asked for; largest: the largest
+    |measured std / asked std - 1|; tensor: where; sampling: what chance alone gives a tensor of
+    that size, 1 / sqrt(2 count)."""
     lines = []
-    for scale, group in rows[rows["audit"].notna()].groupby("init.scale"):
+    axis = str(rows["memory_axis"].iloc[0])
+    field = axis if axis.startswith("init.") else "init.scale"
+    for value, group in rows[rows["audit"].notna()].groupby(field):
         checked = pd.DataFrame([dict(line) for lines_ in group["audit"] for line in lines_])
         if checked.empty:
             continue
@@ -140,9 +165,11 @@ def audit(rows: pd.DataFrame) -> pd.DataFrame:
         worst = checked.iloc[int(off.argmax())]
         lines.append(
             {
-                "init.scale": scale,
+                field: value,
                 "replicas": len(group),
                 "tensors": len(checked),
+                "low": checked["asked_std"].min(),
+                "high": checked["asked_std"].max(),
                 "largest": off.max(),
                 "tensor": worst["tensor"],
                 "sampling": 1 / np.sqrt(2 * worst["count"]),

@@ -150,6 +150,7 @@ def status(folder: str) -> None:
     Example: initmem status runs/digits
     """
     from initmem.memory import cells
+    from initmem.memory.measures import MEASURES
     from initmem.records.store import Store, counted, frame
     from initmem.tune.owner import described, owner_of
 
@@ -168,16 +169,22 @@ def status(folder: str) -> None:
     click.echo("not running" if owner is None else f"running: {described(owner)}")
     if rows:
         values = len(study.axes[study.memory_axis])
-        known = cells(frame(rows), threshold=study.threshold, axis_values=values)
+        known = cells(frame(rows), study.measure, threshold=study.threshold, axis_values=values)
+        of = MEASURES[study.measure]
+        if study.measure != "test_accuracy":
+            click.echo(f"memory of the {of.noun}, in {of.unit}")
         named = {
             arm.id: [f"{field} {v}" for field, v in arm.values.items()] for arm in arms(study)
         }
         for _, line in known.sort_values("memory", ascending=False).iterrows():
             point = [f"{field} {line[field]:.3g}" for field in study.ranges]
-            ends = f"({line['low']:.1f} to {line['high']:.1f})" if line["low"] >= 0 else ""
-            memory = f"{line['memory']:.1f}" if line["memory"] >= 0 else "-"
+            lost = line.get("censored", 0)
+            upper = "or more" if lost else f"to {line['high']:.1f}"
+            ends = f"({line['low']:.1f} {upper})" if line["low"] >= 0 else ""
+            memory = f"{'>=' * (lost > 0)}{line['memory']:.1f}" if line["memory"] >= 0 else "-"
             trained, all_of = line["trained_values"], line["values"]
             part = [f"over {trained} of {all_of} values"] if 0 < trained < all_of else []
+            part += [f"{many(lost, 'replica')} not within the budget"] if lost else []
             place = ", ".join([*named[line["arm"]], *point, *part])
             click.echo(f"memory {memory:>5} {ends:16} {line['verdict']:11}  {place}")
 

@@ -21,6 +21,12 @@ def outline(study: Study) -> str:
     for field, r in study.ranges.items():
         how = f"{r.points} points" if r.points else "searched"
         lines.append(f"range {field}: {r.low:g} to {r.high:g}{', log' if r.log else ''}, {how}")
+    if study.search.level is not None:
+        from initmem.memory.measures import MEASURES
+
+        of = MEASURES[study.measure]
+        level = of.level.format(study.search.level)
+        lines.append(f"search: for where the mean {of.noun} crosses {level}")
     if study.search.stop_when is not None:
         lines.append(f"search: an arm's ends early when {study.search.stop_when}")
     return "\n".join([*lines, _cost(study)])
@@ -84,17 +90,18 @@ def resolution(study: Study) -> str:
             "one seed says nothing about the noise: no cell can be decided; set seeds to 3 or more"
         )
     from initmem.memory.estimate import resolves
+    from initmem.memory.measures import MEASURES
 
     values = len(study.axes[study.memory_axis])
-    lines = []
-    for sigma in (0.5, 1.0, 2.0):
+    measure, lines = MEASURES[study.measure], []
+    for sigma in measure.noises:
         floor, far, near = resolves(values, study.seeds, draws(study), sigma)
         below = study.threshold - near
         erased = f"erased below {below:.1f}" if below > 0 else "never erased"
         told = f"a spread of {floor:.1f} is to be expected of nothing"
         lines.append(
-            f"if replicas differ by {sigma:g} points (sd): {told}; a cell remembers from "
-            f"{max(far, study.threshold):.1f} points on and is {erased}"
+            f"if replicas differ by {sigma:g} {measure.unit} (sd): {told}; a cell remembers from "
+            f"{max(far, study.threshold):.1f} {measure.unit} on and is {erased}"
         )
     return "\n".join(lines)
 

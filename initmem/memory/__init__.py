@@ -1,6 +1,7 @@
 """How much a cell remembers of its initialization: rows in, numbers out."""
 
-from initmem.memory.paired import MEASURE, STATES, TRAINED, spread
+from initmem.memory.measures import MEASURE, STATES, TRAINED
+from initmem.memory.paired import spread
 from initmem.memory.table import cells
 
 __all__ = ["MEASURE", "STATES", "TRAINED", "cells", "spread"]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import ttest_1samp
 
-from initmem.memory.paired import MEASURE, TRAINED
+from initmem.memory.measures import MEASURE, TRAINED, Measure, named
 
 Rows = Iterable[Mapping[str, Any]]
 
@@ -39,8 +39,10 @@ def difference(
     first: Rows, second: Rows, measure: str = MEASURE, states: tuple[str, ...] = TRAINED
 ) -> Difference | None:
     """From the rows of two cells (see `paired`), over replicas in `states`. None where fewer than
-    two seeds are measured in both at the two values, or all of them say exactly the same."""
-    a, b = (_measured(rows, measure, states) for rows in (first, second))
+    two seeds are measured in both at the two values, all of them say exactly the same, or one is
+    measured by a lower bound."""
+    of, first, second = named(measure), list(first), list(second)
+    a, b = (_measured(rows, of, states) for rows in (first, second))
     shared: dict[Any, list[float]] = {}
     for value, seed in a.keys() & b.keys():
         shared.setdefault(value, []).append(a[value, seed] + b[value, seed])
@@ -53,15 +55,17 @@ def difference(
     each_S = [(a[best, s] - a[worst, s]) - (b[best, s] - b[worst, s]) for s in seeds]
     if len(each_S) < 2 or np.ptp(each_S) == 0:
         return None
+    if any(of.censored(r) for r in (*first, *second) if r[r["memory_axis"]] in (best, worst)):
+        return None
     test = ttest_1samp(each_S, 0.0)
     low, high = test.confidence_interval(0.95)
     mean = float(np.mean(each_S))
     return Difference(mean, float(low), float(high), float(test.pvalue), len(seeds), best, worst)
 
 
-def _measured(rows: Rows, measure: str, states: tuple[str, ...]) -> dict[tuple[Any, Any], float]:
+def _measured(rows: Rows, of: Measure, states: tuple[str, ...]) -> dict[tuple[Any, Any], float]:
     return {
-        (row[row["memory_axis"]], row["seed"]): row[measure]
+        (row[row["memory_axis"]], row["seed"]): of.value(row)
         for row in rows
-        if row["state"] in states and row[measure] is not None and np.isfinite(row[measure])
+        if row["state"] in states and np.isfinite(of.value(row))
     }

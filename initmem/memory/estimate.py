@@ -30,7 +30,8 @@ MOST_SEEDS = 100
 @dataclass(frozen=True)
 class Estimate:
     """The memory of one cell. Without degrees of freedom for the noise (one seed, one cell) there
-    is a spread and nothing more: sigma is nan, and so is all that follows from it."""
+    is a spread and nothing more: sigma is nan, and so is all that follows from it. A spread that
+    is a lower bound has an interval without an upper end, and is never erased."""
 
     table: Paired
     noise: Noise
@@ -81,14 +82,15 @@ class Estimate:
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Of the true spread, simultaneous over all pairs of values."""
         half = quantile(level, len(self.table.values), self.df) * self.error
-        return float(np.clip(self.table.spread - half, 0, None)), self.table.spread + half
+        highest = np.inf if self.table.censored else self.table.spread
+        return float(np.clip(self.table.spread - half, 0, None)), highest + half
 
     @property
     def verdict(self) -> str:
         """remembers: p < 0.05 and the spread reaches the threshold; erased: the upper end of the
-        90% interval is below it; not trained: see `Paired.whole`."""
+        90% interval is below it; not trained, censored: see `Paired.trained` and `hidden`."""
         if not self.table.whole:
-            return "not trained"
+            return "censored" if self.table.trained else "not trained"
         beyond_chance = self.statistic > quantile(0.95, len(self.table.values), self.df)
         if self.table.spread >= self.threshold and beyond_chance:
             return "remembers"
@@ -109,6 +111,8 @@ class Estimate:
         own = (values - 1) * (seeds - 1)
         df = self.noise.of_cell(self.table.mean_square, own)[1] or own
         remembers = self.table.spread >= self.threshold
+        if self.table.censored and not remembers:
+            return False
         q = quantile(0.95 if remembers else 0.9, values, min(df, 120))
         half = q * self.sigma / math.sqrt(seeds)
         spread = self.table.spread

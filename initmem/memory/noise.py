@@ -64,6 +64,14 @@ def pool(mean_squares: Array, dfs: NDArray[np.int64], resolution: float = 0.0) -
     return Noise(float(variance), prior, pooled, least)
 
 
+def errors(mean_squares: Array, dfs: NDArray[np.int64], contrasts: Array) -> Array:
+    """Standard errors [C] of what cells are measured by, from the noise that they have in common
+    (see `pool`) and the variances of what is measured in units of the noise's [C]."""
+    noise = pool(mean_squares, dfs)
+    each = zip(mean_squares, dfs, contrasts, strict=True)
+    return np.array([np.sqrt(noise.of_cell(square, int(df))[0] * c) for square, df, c in each])
+
+
 def _trigamma_inverse(x: float) -> float:
     """The z with trigamma(z) = x; it lies in this bracket, for 1/z < trigamma(z) < 1/z + 1/z^2."""
     return float(brentq(lambda z: polygamma(1, z) - x, 1 / x, 1 / x + 1 / np.sqrt(x)))

@@ -4,20 +4,22 @@ Memory is the spread of the means over seeds: the largest minus the smallest, in
 measure, over the replicas that interpolated or plateaued (after arXiv 2605.29152, which leaves the
 formula open; this one is ours). A seed draws the same init noise at every value, so the noise of a
 mean is what is left of the table when values and seeds are taken out of it.
+
+A censored replica is measured by a lower bound (see `measures`). The spread is then a lower bound
+too, where the smallest mean is of replicas that are not censored; where it is not, nothing is
+known of the spread. What bounds differ by is no noise, so noise is that of values without any.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-MEASURE = "selected.test_accuracy"
-STATES = ("interpolated", "plateaued", "undertrained", "diverged", "failed")
-TRAINED = ("interpolated", "plateaued")
+from initmem.memory.measures import MEASURE, TRAINED, named
 
 Array = NDArray[np.float64]
 
@@ -41,15 +43,54 @@ class Paired:
     """Of the residuals: the noise's variance. nan without degrees of freedom."""
     df: int
     """Degrees of freedom of the residuals."""
+    censored_A: tuple[int, ...] = ()
+    """Replicas that are measured by a lower bound; empty for none at all."""
+
+    @property
+    def trained(self) -> bool:
+        """Whether two values, and half of all, are measured."""
+        return len(self.values) >= max(2, len(self.untrained))
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the smallest mean is a lower bound, so that nothing is known of the spread."""
+        return bool(self.censored_A) and not (self.mean_A == self.mean_A.min())[self.exact_A].any()
+
+    @property
+    def exact_A(self) -> NDArray[np.bool_]:
+        """Whether no replica of a value is measured by a lower bound."""
+        return np.array([not n for n in self.censored_A or (0,) * len(self.values)], dtype=bool)
 
     @property
     def whole(self) -> bool:
-        """Whether there is a spread to speak of: two values, and half of all, are measured."""
-        return len(self.values) >= max(2, len(self.untrained))
+        """Whether there is a spread to speak of. If any replica is censored, it is a lower
+        bound."""
+        return self.trained and not self.hidden
+
+    @property
+    def censored(self) -> int:
+        """Replicas that are measured by a lower bound."""
+        return sum(self.censored_A)
 
     @property
     def spread(self) -> float:
         return float(np.ptp(self.mean_A))
+
+    @property
+    def mean(self) -> float:
+        """Over the values' means; a lower bound if any replica is censored."""
+        return float(self.mean_A.mean()) if self.values else np.nan
+
+    @property
+    def mean_noise(self) -> tuple[float, int, float]:
+        """Of `mean`, whose noise is what seeds differ by, each averaged over the values: mean
+        square, its degrees of freedom, and the variance of the mean in units of it (1 / seeds)."""
+        off_AS = (self.measured_AS - self.mean_A[:, None])[self.exact_A]
+        off_AS = off_AS[:, np.isfinite(off_AS).any(axis=0)]
+        seeds = off_AS.shape[1]
+        if seeds < 2:
+            return np.nan, 0, 1.0
+        return float(np.nanmean(off_AS, axis=0).var(ddof=1)), seeds - 1, 1 / seeds
 
     @property
     def seeds(self) -> int:
@@ -67,10 +108,11 @@ class Paired:
             "memory": self.spread if self.whole else None,
             "highest_at": self.values[int(self.mean_A.argmax())] if self.whole else None,
             "lowest_at": self.values[int(self.mean_A.argmin())] if self.whole else None,
-            "mean": float(self.mean_A.mean()) if self.values else None,
+            "mean": self.mean if self.values else None,
             "values": len(self.values) + len(self.untrained),
             "trained_values": len(self.values),
             "n": self.n,
+            **({"censored": self.censored} if self.censored else {}),
         }
 
 
@@ -78,25 +120,31 @@ def paired(
     rows: Iterable[Mapping[str, Any]], measure: str = MEASURE, states: tuple[str, ...] = TRAINED
 ) -> Paired:
     """The table of one cell, from the rows of its replicas (each a mapping with at least
-    `memory_axis`, that axis's column, `seed`, `state` and `measure`), over those in `states`."""
+    `memory_axis`, that axis's column, `seed`, `state` and the column of `measure`: a name in
+    `measures`, or the column's), over those in `states`."""
+    of = named(measure)
     found: dict[tuple[Any, Any], float] = {}
+    bounds: dict[Any, int] = {}
     values, seeds = set(), set()
     for row in rows:
         value = row[row["memory_axis"]]
         values.add(value)
         seeds.add(row["seed"])
-        y = row[measure]
-        if row["state"] in states and y is not None and np.isfinite(y):
+        y = of.value(row)
+        if row["state"] in states and np.isfinite(y):
             found[value, row["seed"]] = y
+            bounds[value] = bounds.get(value, 0) + of.censored(row)
     table = np.array([[found.get((a, s), np.nan) for s in sorted(seeds)] for a in sorted(values)])
     table = table.reshape(len(values), len(seeds))
     there = np.isfinite(table).any(axis=1)
-    named = list(zip(sorted(values), there, strict=True))
-    return fit(
-        table[there],
-        [value for value, has in named if has],
-        [value for value, has in named if not has],
-    )
+    kept = [value for value, has in zip(sorted(values), there, strict=True) if has]
+    lost = [value for value, has in zip(sorted(values), there, strict=True) if not has]
+    whole = fit(table[there], kept, lost)
+    if not any(bounds.values()):
+        return whole
+    exact = fit(table[[a for a, v in enumerate(sorted(values)) if bounds.get(v) == 0]])
+    censored = tuple(bounds[value] for value in kept)
+    return replace(whole, mean_square=exact.mean_square, df=exact.df, censored_A=censored)
 
 
 def fit(
@@ -145,8 +193,9 @@ def spread(
     """The memory of one cell, from the rows of its replicas (see `paired`).
 
     Returns memory: in the unit of `measure`, or None where fewer than two values, or fewer than
-    half of them, are measured; highest_at, lowest_at: the values that attain it; mean: over the
-    values' means; values, trained_values: how many the axis has, and how many are measured; n:
-    replicas used.
+    half of them, are measured, or the smallest mean is but a lower bound; highest_at, lowest_at:
+    the values that attain it; mean: over the values' means; values, trained_values: how many the
+    axis has, and how many are measured; n: replicas used; and, if any replica is measured by a
+    lower bound, so that memory and mean are lower bounds: censored, how many.
     """
     return paired(rows, measure, states).summary

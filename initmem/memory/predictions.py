@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from initmem.memory.paired import TRAINED, Array
+from initmem.memory.measures import TRAINED
+from initmem.memory.paired import Array
 
 PREDICTIONS = "selected.test_predictions"
 RESAMPLES = 999

@@ -20,7 +20,8 @@ from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessR
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from threadpoolctl import ThreadpoolController
 
-from initmem.memory.paired import Array
+from initmem.memory.noise import errors
+from initmem.memory.paired import Array, Paired
 
 LENGTH, LENGTH_SPREAD = 0.5, 0.6
 AMPLITUDE, AMPLITUDE_SPREAD = 3.0, 0.7
@@ -48,7 +49,8 @@ cores busy, its threads wait for each other for many times what they save."""
 @dataclass(frozen=True)
 class Measured:
     """Cells that have an end: their places in the unit cube [N, D], memory [N] (nan where not
-    trained) and its standard error [N], in points."""
+    trained) and its standard error [N], in the unit of the measure. For the frontier of a mean,
+    the mean stands for memory."""
 
     place_ND: Array
     memory_N: Array
@@ -63,6 +65,8 @@ class Surface:
     trained: GaussianProcessClassifier | None
     """None where no cell failed to train."""
     threshold: float
+    unit: float
+    """Of the scale."""
 
     @_one_thread
     def believed(self, place_ND: Array) -> tuple[Array, Array]:
@@ -92,8 +96,8 @@ class Surface:
         return float(unsure(remembers_N).mean()) if len(remembers_N) else np.nan
 
     def memory(self, scaled: Array) -> Array:
-        """Points of memory, from the scale of the process."""
-        return self.threshold * (1 + np.sinh(scaled))
+        """Memory in the unit of the measure, from the scale of the process."""
+        return self.unit * (self.threshold / self.unit + np.sinh(scaled))
 
     @_one_thread
     def with_cell(self, place_D: Array) -> Surface:
@@ -109,6 +113,7 @@ class Surface:
             ),
             self.trained,
             self.threshold,
+            self.unit,
         )
 
 
@@ -118,24 +123,42 @@ def unsure(remembers_N: Array) -> NDArray[np.bool_]:
 
 
 @_one_thread
-def surface(measured: Measured, threshold: float) -> Surface | None:
+def surface(measured: Measured, threshold: float, unit: float | None = None) -> Surface | None:
     """The surface that the cells speak for; None where none of them trained.
 
-    Memory is scaled to asinh((memory - threshold) / threshold): linear around the threshold, and
-    logarithmic far above it, where its size tells nothing about where it crosses.
+    Memory is scaled to asinh((memory - threshold) / unit), whose unit is by default the threshold:
+    linear around the threshold, and logarithmic far above it, where its size tells nothing about
+    where it crosses.
     """
+    unit = threshold if unit is None else unit
     there_N = np.isfinite(measured.memory_N)
     if not there_N.any():
         return None
     place_ND = measured.place_ND[there_N]
-    over_N = (measured.memory_N[there_N] - threshold) / threshold
-    error_N = measured.error_N[there_N] / threshold / np.sqrt(1 + over_N**2)
+    over_N = (measured.memory_N[there_N] - threshold) / unit
+    error_N = measured.error_N[there_N] / unit / np.sqrt(1 + over_N**2)
     process = _process(place_ND, np.arcsinh(over_N), error_N**2 + 1e-6)
     trained = None
     if not there_N.all():
         trained = GaussianProcessClassifier(1.0 * RBF(0.3, "fixed"), random_state=0)
         trained.fit(measured.place_ND, there_N)
-    return Surface(process, trained, threshold)
+    return Surface(process, trained, threshold, unit)
+
+
+def means(tables: list[Paired]) -> tuple[Array, Array]:
+    """Of the cells of an arm, the means [N] (nan where not trained) and their standard errors
+    [N], for `Measured`."""
+    mean_N = np.array([table.mean if table.trained else np.nan for table in tables])
+    error_N, trained_N = np.full(len(tables), np.nan), np.isfinite(mean_N)
+    noises = [t.mean_noise for t, trained in zip(tables, trained_N, strict=True) if trained]
+    square_M, df_M, contrast_M = np.array(noises).reshape(-1, 3).T
+    error_N[trained_N] = errors(square_M, df_M.astype(int), contrast_M)
+    return mean_N, error_N
+
+
+def sided(memory_N: Array, bound_N: NDArray[np.bool_], threshold: float) -> Array:
+    """`memory_N`, nan for lower bounds below the threshold, which do not tell the side."""
+    return np.where(bound_N & (memory_N < threshold), np.nan, memory_N)
 
 
 def _process(place_ND: Array, y_N: Array, variance_N: Array) -> GaussianProcessRegressor:

@@ -8,7 +8,8 @@ import numpy as np
 from scipy.stats import permutation_test
 
 from initmem.memory.estimate import THRESHOLD, Estimate, estimates
-from initmem.memory.paired import MEASURE, STATES, TRAINED, Array, Paired, paired
+from initmem.memory.measures import MEASURE, STATES, TRAINED, named
+from initmem.memory.paired import Array, Paired, paired
 from initmem.memory.predictions import PREDICTIONS, disagreement
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ def cells(
 ) -> pd.DataFrame:
     """The cells of a table of rows, a line each, by arm and draw.
 
-    measure: any column of numbers; threshold: in its unit; axis_values: how many values the
-    memory axis has. A cell that has rows at fewer gets no memory and the verdict `unfinished`: a
-    spread over fewer values is smaller for that alone. Columns:
+    measure: a name in `measures`, or any column of numbers; threshold: in its unit; axis_values:
+    how many values the memory axis has. A cell that has rows at fewer gets no memory and the
+    verdict `unfinished`: a spread over fewer values is smaller for that alone. Columns:
 
     - arm, cell, draw, and the columns of the recipe that are the same for the whole cell
     - memory: the spread; highest_at, lowest_at: the values that attain it; mean: over the values;
@@ -45,11 +46,15 @@ def cells(
       same without assuming normal noise; low, high: simultaneous 95% interval; verdict;
       more_seeds (all: `estimate.Estimate`)
     - memory_final: of the final predictor; memory_interpolated: over interpolated replicas alone
+    - censored, for steps alone: replicas that are measured by a lower bound. Where there are any,
+      memory, low and mean are lower bounds, and high is inf; where the smallest mean has one,
+      there is no memory, and the verdict is `censored`
     - function_memory, function_within, function_p (see `predictions.disagreement`)
     - validation: mean selected validation accuracy; a count for each state
     """
     import pandas as pd
 
+    of = named(measure)
     lines: list[Line] = []
     lone = (rows.groupby("arm")["cell"].nunique() == 1).all()
     pools = [rows] if lone else [of_arm for _, of_arm in rows.groupby("arm", sort=False)]
@@ -67,10 +72,11 @@ def cells(
                 "cell": cell[0]["cell"],
                 "draw": cell[0]["draw"],
                 **_numbers(estimate),
-                "memory_final": _spread(paired(cell, "final.test_accuracy", states)),
-                "memory_interpolated": _spread(paired(cell, measure, ("interpolated",))),
+                "memory_final": _exact(paired(cell, of.final, states)) if of.final else np.nan,
+                "memory_interpolated": _exact(paired(cell, measure, ("interpolated",))),
                 **(disagreement(cell, states=states) if PREDICTIONS in group else {}),
-                "validation": _mean(paired(cell, "selected.validation_accuracy", states)),
+                "validation": paired(cell, "selected.validation_accuracy", states).mean,
+                **({"censored": estimate.table.censored} if of.steps else {}),
                 **{state: int(counts.get(state, 0)) for state in STATES},
                 **_shared(group),
             }
@@ -85,7 +91,7 @@ def _numbers(estimate: Estimate) -> Line:
     line: Line = {
         **table.summary,
         "memory": _spread(table),
-        "mean": _mean(table),
+        "mean": table.mean,
         "untrained": list(table.untrained),
         "seeds": table.seeds,
         "sigma": estimate.sigma,
@@ -140,8 +146,8 @@ def _spread(table: Paired) -> float:
     return table.spread if table.whole else np.nan
 
 
-def _mean(table: Paired) -> float:
-    return float(table.mean_A.mean()) if table.values else np.nan
+def _exact(table: Paired) -> float:
+    return np.nan if table.censored else _spread(table)
 
 
 def _records(group: pd.DataFrame) -> list[Line]:

@@ -262,7 +262,7 @@ def _row_in(sealed: bytes, replica: str) -> Row:
 def _searched(study: Study) -> str:
     """A hash of all that decides where a search ends, beside the rows."""
     elsewhere = {"name", "question", "resources", "storage"}
-    return digest(study.model_dump(mode="json", exclude=elsewhere))
+    return digest(study.model_dump(mode="json", exclude=elsewhere, exclude_defaults=True))
 
 
 def _place(row: Row) -> tuple[Any, ...]:

@@ -1,4 +1,5 @@
-"""The next cell for the frontier: where memory crosses the threshold, found with few cells.
+"""The next cell for the frontier: where memory crosses the threshold, or the mean of the measure
+`search.level`, found with few cells.
 
 After a quasi-random start, the next cell is drawn where the side of the threshold is least known:
 straddle, kappa * sd - |mean - threshold| (Bryan et al. 2005, "Active learning for identifying
@@ -10,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import qmc
 
-from initmem.memory.noise import pool
-from initmem.memory.paired import Array
+from initmem.memory.measures import named
+from initmem.memory.noise import errors
+from initmem.memory.paired import Array, Paired
 from initmem.memory.surface import TRAINS, Measured, Surface, surface
 from initmem.study.plan import Point
 from initmem.study.spec import Study
@@ -23,7 +25,22 @@ CANDIDATES = 1024
 
 Told = tuple[float, ...]
 """Of a cell: its memory, its noise's mean square and degrees of freedom, and the variance of a
-difference of two means in units of the noise's."""
+difference of two means in units of the noise's; or its mean, and the same of that."""
+
+
+def told(study: Study, cell: Paired) -> Told | None:
+    """What the frontier is to know of a cell; None where too few values are trained to speak of a
+    spread, or a lower bound does not tell the side."""
+    of_mean = study.search.level is not None
+    if not (cell.trained if of_mean else cell.whole):
+        return None
+    found = cell.mean if of_mean else cell.spread
+    if cell.censored and found < study.level:
+        return None
+    if of_mean:
+        square, df, contrast = cell.mean_noise
+        return found, square, float(df), contrast
+    return found, cell.mean_square, float(cell.df), float(cell.contrast_AA.max())
 
 
 def next_place(found: Surface, open_PD: Array, rng_seed: int) -> Array:
@@ -81,18 +98,14 @@ def narrow(study: Study, known: list[tuple[Point, Told | None]]) -> bool:
 
 
 def _believed(study: Study, known: list[tuple[Point, Told | None]]) -> Surface | None:
-    there = [told for _, told in known if told is not None]
-    noise = pool(
-        np.array([told[1] for told in there]), np.array([told[2] for told in there], dtype=int)
-    )
-    known_errors = [
-        np.sqrt(noise.of_cell(square, int(df))[0] * contrast) for _, square, df, contrast in there
-    ]
+    told_N4 = np.array([(np.nan,) * 4 if told is None else told for _, told in known])
+    told_N4 = told_N4.reshape(len(known), 4)
+    there_N = np.isfinite(told_N4[:, 0])
+    _, square_M, df_M, contrast_M = told_N4[there_N].T
+    error_N = np.full(len(known), np.nan)
+    unit = study.threshold if study.search.level is None else named(study.measure).reach
     # Where no cell has a second trained seed, a memory is taken to say little of the threshold.
-    errors = iter(np.nan_to_num(known_errors, nan=study.threshold))
-    measured = Measured(
-        np.array([to_unit(point, study.ranges) for point, _ in known]),
-        np.array([np.nan if told is None else told[0] for _, told in known]),
-        np.array([np.nan if told is None else next(errors) for _, told in known]),
-    )
-    return surface(measured, study.threshold)
+    error_M = np.nan_to_num(errors(square_M, df_M.astype(int), contrast_M), nan=unit)
+    error_N[there_N] = error_M
+    place_ND = np.array([to_unit(point, study.ranges) for point, _ in known])
+    return surface(Measured(place_ND, told_N4[:, 0], error_N), study.level, unit)

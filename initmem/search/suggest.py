@@ -14,6 +14,7 @@ import optuna
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 
+from initmem.memory.measures import named
 from initmem.memory.paired import paired
 from initmem.search import frontier
 from initmem.study.plan import Arm, Point, grid
@@ -24,24 +25,28 @@ optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 Values = tuple[float, ...]
 
-DIRECTIONS = {
-    "memory": ["minimize"],
-    "accuracy": ["maximize"],
-    "both": ["minimize", "maximize"],
-}
-
 
 def objectives(study: Study, rows: list[dict[str, Any]]) -> Values | None:
-    """What an arm's search is told of a cell: the spread and the mean of the selected predictor's
-    validation accuracy, in percent, and for the frontier the spread with its noise
-    (`frontier.Told`); None where too few scales are trained to speak of a spread."""
-    cell = paired(rows, "selected.validation_accuracy")
-    if not cell.whole:
-        return None
+    """What an arm's search is told of a cell: the spread and the mean of what stands for the
+    study's measure in a search (`Measure.search`): for test accuracy, the selected predictor's
+    validation accuracy, in percent; else the measure itself, for no second set says the same, so
+    the search then sees what the map shows. For the frontier one of them with its noise
+    (`frontier.Told`). None where too few scales are trained to speak of a spread, or the spread
+    is a lower bound, which is no number to minimize."""
+    cell = paired(rows, named(study.measure).search)
     if study.search.sampler == "frontier":
-        return cell.spread, cell.mean_square, float(cell.df), float(cell.contrast_AA.max())
-    memory, mean = cell.spread, float(cell.mean_A.mean())
+        return frontier.told(study, cell)
+    known = cell.whole and not cell.censored
+    if not (cell.trained if study.search.objective == "accuracy" else known):
+        return None
+    memory, mean = cell.spread, cell.mean
     return {"memory": (memory,), "accuracy": (mean,)}.get(study.search.objective, (memory, mean))
+
+
+def _directions(study: Study) -> list[str]:
+    mean = "minimize" if named(study.measure).least_is_best else "maximize"
+    directions = {"memory": ["minimize"], "accuracy": [mean]}
+    return directions.get(study.search.objective, ["minimize", mean])
 
 
 def suggest(
@@ -92,13 +97,13 @@ def _sequence(study_json: str, arm_id: str) -> list[Point]:
 
 
 def _study(study: Study, sampler: optuna.samplers.BaseSampler) -> optuna.Study:
-    return optuna.create_study(sampler=sampler, directions=DIRECTIONS[study.search.objective])
+    return optuna.create_study(sampler=sampler, directions=_directions(study))
 
 
 def _trial(study: Study, point: Point, values: Values | None) -> optuna.trial.FrozenTrial:
     """A cell without objectives counts as worse than any other, so that its region is avoided;
     under two objectives Optuna knows no such state, and it is left out."""
-    single = len(DIRECTIONS[study.search.objective]) == 1
+    single = study.search.objective != "both"
     lost = TrialState.PRUNED if single else TrialState.FAIL
     return create_trial(
         state=lost if values is None else TrialState.COMPLETE,

@@ -11,7 +11,8 @@ def conflicts(old: Study, new: Study) -> list[str]:
     """Changes that contradict finished rows, as `field: old -> new`.
 
     More draws, seeds, axis values and workers, another end of the search, another question and
-    another placement only add.
+    another placement only add. Another measure contradicts no row, but draws of a search that
+    learns: a run that changed it half-way would hold points that neither study draws.
     """
     before, after = _meaning(old), _meaning(new)
     return [
@@ -26,6 +27,8 @@ def _meaning(study: Study) -> dict[str, Any]:
     fields: dict[str, Any] = {"memory_axis": study.memory_axis}
     for group in ("recipe", "axes", "ranges"):
         fields |= {f"{group}.{name}": value for name, value in getattr(study, group).items()}
+    if study.search.sampler in ("tpe", "frontier"):
+        fields["measure"] = study.measure
     search = study.search.model_dump(exclude={"draws", "stop_when"})
     fields |= {f"search.{name}": value for name, value in search.items()}
     resources = study.resources  # these change the bits of a row

@@ -40,6 +40,10 @@ class Images(Section):
     def tested(self) -> int:
         raise NotImplementedError
 
+    def ood(self) -> bool:
+        """Whether there is a set out of distribution."""
+        return False
+
 
 class Digits(Images):
     """scikit-learn's 1,797 images of 8x8 pixels; what is not drawn for training or validation

@@ -196,7 +196,8 @@ def _check_combinations(study: Study, where: Where) -> list[Problem]:
         chosen = {**dict(zip(study.axes, values, strict=True)), **corner}
         try:
             recipe = resolve(study, chosen)
-            found = [_check_memory_axis(study, recipe, where), _check_engine(study, recipe, where)]
+            checks = (_check_memory_axis, _check_measure, _check_engine)
+            found = [check(study, recipe, where) for check in checks]
         except ValidationError as error:
             details = error.errors(include_url=False)
             found = [recipe_problem(detail, places, where) for detail in details]
@@ -214,6 +215,17 @@ def _check_memory_axis(study: Study, recipe: recipes.Recipe, where: Where) -> Pr
         return None
     at = where["axes", study.memory_axis]
     return Problem(at, "memory_axis", f"{study.memory_axis} does not apply in every arm")
+
+
+def _check_measure(study: Study, recipe: recipes.Recipe, where: Where) -> Problem | None:
+    text = ""
+    if study.measure == "ood_accuracy" and not recipe.data.ood():
+        text = f"data.name {recipe.data.name} has no set out of distribution"
+        text += ", but with data.square" if recipe.data.name == "addition" else ""
+    end, goal = recipe.optim.stop_validation or 1.0, recipe.steps_to.validation
+    if study.measure == "steps_to_validation" and end < goal:
+        text = f"optim.stop_validation {end:g} ends training before steps_to.validation {goal:g}"
+    return Problem(where["measure",], "measure", text) if text else None
 
 
 def _check_engine(study: Study, recipe: recipes.Recipe, where: Where) -> Problem | None:

@@ -73,15 +73,20 @@ class Range(Section):
 
 class Search(Section):
     sampler: Literal["random", "qmc", "tpe", "frontier"] = "qmc"
-    """frontier looks for where memory crosses `threshold`."""
+    """frontier looks for where memory crosses `threshold`, or the mean `level`."""
     draws: Count | None = None
     """Points an arm's search may draw. Absent where every range has `points`, or there is none."""
     lag: Annotated[int, Field(ge=0)] = 8
     """Draw k knows the draws 0 .. k-lag-1, whatever the number of workers: at most lag + 1 draws
     of an arm are trained at once."""
     objective: Literal["memory", "accuracy", "both"] = "memory"
-    """Minimize the spread, maximize the mean, or both as two objectives: of the validation
-    accuracy, for the test set is for the map."""
+    """Minimize the spread of the study's `measure`, find the best mean, or both as two
+    objectives. Test accuracy is searched for by the validation accuracy, for the test set is for
+    the map; of the other measures, the search sees what the map shows. With sampler frontier:
+    look for where the spread crosses `threshold`, or the mean `level`."""
+    level: float | None = None
+    """Of sampler frontier with objective accuracy: what the mean over the memory axis and seeds
+    crosses, in percent; for steps, log2 of them."""
     seed: Seed = 0
     stop_when: str | None = None
     """`band < 0.1` ends an arm's search, of sampler frontier, before all its draws: when the 95%
@@ -100,6 +105,15 @@ class Search(Section):
                 raise invalid("stop_when", text)
             if self.sampler != "frontier":
                 raise invalid("stop_when", f"sampler {self.sampler} has no band, frontier has")
+        return self
+
+    @model_validator(mode="after")
+    def _levelled(self) -> Search:
+        of_mean = self.sampler == "frontier" and self.objective == "accuracy"
+        if of_mean and self.level is None:
+            raise invalid("level", "required: what the mean crosses where the frontier is")
+        if self.level is not None and not of_mean:
+            raise invalid("level", "is for sampler frontier with objective accuracy, remove it")
         return self
 
 
@@ -156,8 +170,11 @@ class Study(Section):
     """Searched fields by dotted name."""
     memory_axis: str = "init.scale"
     """The axis that memory is measured over."""
+    measure: Literal["test_accuracy", "ood_accuracy", "steps_to_validation"] = "test_accuracy"
+    """What memory is the spread of: test accuracy or accuracy out of distribution, in points, or
+    log2 of the steps to `steps_to.validation`, in doublings."""
     threshold: Annotated[float, Field(gt=0)] = 2.0
-    """Memory below it counts as erased; in points of test accuracy."""
+    """Memory below it counts as erased; in points, or doublings."""
     seeds: Count = 1
     """Networks per cell and value of the memory axis, with seeds 0 .. seeds-1. One seed draws the
     same noise for every value of the memory axis."""
@@ -166,6 +183,11 @@ class Study(Section):
     storage: Annotated[str, Field(min_length=1, max_length=500)] = "runs"
     """Where runs are kept: a folder, or s3://bucket/path[?region=...]; the study's own run is
     <storage>/<name>."""
+
+    @property
+    def level(self) -> float:
+        """What a frontier crosses: of the mean where `search.level` is given, else of memory."""
+        return self.threshold if self.search.level is None else self.search.level
 
     @property
     def address(self) -> str:
@@ -190,8 +212,13 @@ class Study(Section):
         if self.search.sampler == "frontier":
             if self.seeds == 1:
                 raise invalid("seeds", "sampler frontier needs 2 or more, to know a cell's noise")
-            if self.search.objective != "memory":
-                raise invalid("search.objective", "sampler frontier looks for memory alone")
+            if self.search.objective == "both":
+                text = "sampler frontier looks for memory alone, or for accuracy alone"
+                raise invalid("search.objective", text)
+        level, percent = self.search.level, self.measure != "steps_to_validation"
+        if level is not None and not 0 < level < (100 if percent else 64):
+            unit = "percent, 0 < level < 100" if percent else "log2 of steps, 0 < level < 64"
+            raise invalid("search.level", f"is in {unit}, got {level:g}")
         if not all(gridded) and self.search.draws is None:
             raise invalid("search.draws", "required with ranges: how many points to draw an arm")
         return self

@@ -30,6 +30,10 @@ class Tokens(Section):
         """Positions, counted from the last, at which the network answers."""
         return 1
 
+    def ood(self) -> bool:
+        """Whether there is a set out of distribution."""
+        return False
+
 
 class _Drawn(Tokens):
     """Examples drawn without repetition from all there are."""
@@ -110,6 +114,9 @@ class Addition(_Drawn):
     def answers(self) -> int:
         return self.digits + 1
 
+    def ood(self) -> bool:
+        return self.square
+
 
 class Anchors(_Drawn):
     """Anchor functions (arXiv 2405.05409): a sequence of numbers 20 .. 99 holds one pair of
@@ -136,6 +143,9 @@ class Anchors(_Drawn):
 
     def shape(self) -> Shape:
         return self.length, 110, 110
+
+    def ood(self) -> bool:
+        return True
 
 
 class Permutations(Tokens):
@@ -173,6 +183,9 @@ class Permutations(Tokens):
 
     def shape(self) -> Shape:
         return 3, self.keys + self.maps, self.keys
+
+    def ood(self) -> bool:
+        return True
 
 
 class Text(_Drawn):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -30,6 +31,22 @@ def total(x_RJ: Tensor) -> Tensor:
 def gelu(x: Tensor) -> Tensor:
     """F.gelu(x)"""
     return _Gelu.apply(x)
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """torch.sigmoid(x)"""
+    return _Sigmoid.apply(x)
+
+
+def rows(table_RTE: Tensor, rows: Tensor) -> Tensor:
+    """Rows [R, ...] of each replica's own table, [R, ..., E]; of all at once, for nothing is
+    rounded.
+
+    By F.embedding: indexing takes five times as long, and its gradient has no fixed order.
+    """
+    R, T = table_RTE.shape[:2]
+    starts = torch.arange(0, R * T, T, device=rows.device).view(R, *[1] * (rows.dim() - 1))
+    return F.embedding(rows + starts, table_RTE.reshape(R * T, -1))
 
 
 class _Product(torch.autograd.Function):
@@ -90,3 +107,19 @@ class _Gelu(torch.autograd.Function):
         for dy_1, x_1, dx_1 in zip(dy, x, dx, strict=True):
             torch.ops.aten.gelu_backward.grad_input(dy_1, x_1, grad_input=dx_1)
         return dx
+
+
+class _Sigmoid(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = torch.empty_like(x)
+        for x_1, y_1 in zip(x, y, strict=True):
+            torch.sigmoid(x_1, out=y_1)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        return dy * y * (1 - y)

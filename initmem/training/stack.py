@@ -16,10 +16,11 @@ from initmem.training.replica import Training
 
 def shape(recipe: Recipe) -> Hashable:
     """The same for networks that can share a stack: they differ in their initialization and in
-    real numbers of the optimizer."""
-    optim = recipe.optim
+    real numbers of optimizer and penalty."""
+    optim, penalty = recipe.optim, recipe.penalty
     kind = optim.name, getattr(optim, "nesterov", None), recipe.batch, recipe.total_steps
-    return recipe.data, recipe.model, kind, recipe.evaluation_interval, recipe.precision
+    pull = penalty.name, getattr(penalty, "site", None)
+    return recipe.data, recipe.model, kind, pull, recipe.evaluation_interval, recipe.precision
 
 
 class Stack:

@@ -1,17 +1,32 @@
 """Operations on stacks [R, ...], done one replica after the other into one piece of memory.
 
 So a replica's result depends on its neighbours in no bit, wherever it lies: kernels for a whole
-stack divide it among threads by its size, and round its last few numbers by another path.
+stack divide it among threads by its size, and round its last few numbers by another path; and
+products see where in memory a matrix begins.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+LINE = 64
+"""Bytes of a line of memory: products of matrices that do not begin at a multiple of this differ
+in their bits (oneMKL, "Conditional Numerical Reproducibility"), and a replica's place in the stack
+would show."""
+
+
+def empty(like: Tensor, count: int, shape: Sequence[int], stride: Sequence[int]) -> Tensor:
+    """A stack [count, *shape], each row with these strides and at the begin of a line."""
+    size = math.prod(shape)
+    apart = size + -size % (LINE // like.element_size())
+    return like.new_empty_strided((count, *shape), (apart, *stride))
 
 
 def product(a_RMK: Tensor, b_RKN: Tensor) -> Tensor:
@@ -69,10 +84,17 @@ class _Product(torch.autograd.Function):
 def _products(a_RMK: Tensor, b_RKN: Tensor) -> Tensor:
     if a_RMK.device.type != "cpu":
         return torch.bmm(a_RMK, b_RKN)
-    c_RMN = a_RMK.new_empty(len(a_RMK), a_RMK.shape[1], b_RKN.shape[2])
+    R, M, N = len(a_RMK), a_RMK.shape[1], b_RKN.shape[2]
+    c_RMN = empty(a_RMK, R, (M, N), (N, 1))
     for a_MK, b_KN, c_MN in zip(a_RMK, b_RKN, c_RMN, strict=True):
-        torch.mm(a_MK, b_KN, out=c_MN)
+        torch.mm(_at_line(a_MK), _at_line(b_KN), out=c_MN)
     return c_RMN
+
+
+def _at_line(x_MK: Tensor) -> Tensor:
+    """The matrix, or a copy that begins at a line and has no gaps."""
+    dense = x_MK.is_contiguous() or x_MK.mT.is_contiguous()
+    return x_MK if dense and x_MK.data_ptr() % LINE == 0 else x_MK.clone()
 
 
 class _Sum(torch.autograd.Function):

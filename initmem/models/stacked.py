@@ -27,10 +27,8 @@ Form = Callable[[Tensors, Tensor, bool, Seen], Tensor]
 """Tensors, inputs [R, B, ...], whether it is training, and where forms of fully connected networks
 put what they have seen -> logits_RCB."""
 
-LINE = 16
-"""float32 numbers in 64 bytes: products of matrices that do not begin at a multiple of this differ
-in their bits (oneMKL, "Conditional Numerical Reproducibility"), and a replica's place in the stack
-would show."""
+LINE = per_replica.LINE // 4
+"""Numbers of float32 in a line of memory."""
 
 
 def form(model: Section, shape: tuple[int, ...], classes: int) -> Form:

@@ -11,10 +11,12 @@ import torch
 
 from initmem.data.load import load
 from initmem.study import size
+from initmem.study.objective_section import NoPenalty, Radial
 from initmem.study.recipe import Recipe
 from initmem.training.batched import Batched, alone
 from initmem.training.loop import ENGINES, train
 from initmem.training.outcome import Outcome
+from initmem.training.penalty import Penalties
 from initmem.training.replica import Training
 from initmem.training.stack import shape
 from tests.tiny import Memory, exhaust, recipe
@@ -35,6 +37,14 @@ RESNET = {"name": "resnet9", "width": 4}
 CONV = {"name": "resnet9", "width": 8}
 SHORT = {"batch": 10, "steps": 30}
 MODULAR = {"name": "modular", "p": 7}
+GATED = {"gated": True, "head_width": 3, "mlp": 11, "activation": "relu", "positions": "none"}
+PENALTY = {"name": "radial", "strength": 0.5, "radius": 2.0}
+PULLED = recipe(
+    data=MODULAR,
+    model={"name": "token_mlp", "embedding": 5, "width": 13},
+    optim={"lr": 0.1, "batch": 9, "steps": 30},
+    penalty=PENALTY,
+)
 BATCHED = [recipe(model=ODD, optim={"batch": 7, "steps": 30, **optim}) for optim in OPTIMS]
 GRAPH = [
     recipe(model=RESNET, optim={"batch": 10, "steps": 30, **optim})
@@ -52,6 +62,16 @@ CASES = [
             optim={"name": "adamw", "lr": 0.01, "batch": None, "steps": 30},
         ),
     ),
+    (
+        "batched",
+        recipe(
+            data=MODULAR,
+            model={"name": "transformer", "width": 10, "heads": 2, "norm_at": "post", **GATED},
+            optim={"name": "adam", "lr": 0.01, "batch": 9, "steps": 30},
+        ),
+    ),
+    ("batched", PULLED),
+    ("batched", recipe(model=ODD, penalty={**PENALTY, "site": "last"}, precision="bf16")),
     ("batched", recipe(model=CONV, optim={"name": "momentum", "lr": 0.05, **SHORT})),
     ("batched", recipe(model=CONV, precision="bf16", data={"crop": 1, "flip": True})),
     (
@@ -116,7 +136,7 @@ def test_a_replica_depends_on_its_neighbours_in_no_bit(engine: str, of: Recipe) 
     depends_on_no_neighbour(engine, of)
 
 
-@pytest.mark.parametrize("at", [0, 7, 9])
+@pytest.mark.parametrize("at", [0, 7, 9, 11])
 def test_nor_with_two_threads(at: int) -> None:
     torch.set_num_threads(2)
     try:
@@ -150,6 +170,36 @@ def test_each_has_its_own_rates() -> None:
     same(together[1], finished("batched", (second, 0))[0])
     assert together[0].losses_T[0] == together[1].losses_T[0]
     assert together[0].losses_T[5] != together[1].losses_T[5]
+
+
+@pytest.mark.parametrize("site", ["pre", "post", "last"])
+def test_each_has_its_own_penalty(site: str) -> None:
+    free, weak, strong = (
+        PULLED.model_copy(update={"penalty": Radial(name="radial", site=site, **fields)})
+        for fields in ({"strength": 0.0}, {"strength": 0.01}, {"strength": 1.0, "radius": 3.0})
+    )
+    without = PULLED.model_copy(update={"penalty": NoPenalty(name="none")})
+    assert shape(free) == shape(strong) != shape(without)
+    together = finished("batched", (free, 0), (weak, 0), (strong, 0))
+    for outcome, of in zip(together, (free, weak, strong), strict=True):
+        same(outcome, finished("batched", (of, 0))[0])
+        plain = finished("loop", (of, 0))[0]
+        torch.testing.assert_close(outcome.losses_T, plain.losses_T, rtol=1e-4, atol=1e-4)
+    same(together[0], finished("batched", (without, 0))[0])
+    assert not torch.allclose(together[0].losses_T, together[2].losses_T, rtol=1e-2)
+
+
+def test_dead_neurons_are_not_pulled() -> None:
+    """Where a hidden vector is 0, the slope of its norm is taken as 0."""
+    x_RDB = torch.tensor([[[0.0, 3.0], [0.0, 4.0]]], requires_grad=True)
+    radials_R = Penalties([Radial(name="radial", strength=2.0, site="post")], CPU).added_to(
+        torch.zeros(1), {"post": [x_RDB]}
+    )
+    length = 5 / 2**0.5
+    assert radials_R.item() == pytest.approx(2 * ((length - 1) ** 2 + 1) / 2)
+    (slope_RDB,) = torch.autograd.grad(radials_R.sum(), x_RDB)
+    pull = 2 * (length - 1) / 2**0.5 / 5
+    torch.testing.assert_close(slope_RDB[0], torch.tensor([[0.0, 3 * pull], [0.0, 4 * pull]]))
 
 
 @pytest.mark.parametrize("engine", ["batched", "graph"])

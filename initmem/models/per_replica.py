@@ -8,7 +8,7 @@ products see where in memory a matrix begins.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -86,15 +86,16 @@ def _products(a_RMK: Tensor, b_RKN: Tensor) -> Tensor:
         return torch.bmm(a_RMK, b_RKN)
     R, M, N = len(a_RMK), a_RMK.shape[1], b_RKN.shape[2]
     c_RMN = empty(a_RMK, R, (M, N), (N, 1))
-    for a_MK, b_KN, c_MN in zip(a_RMK, b_RKN, c_RMN, strict=True):
-        torch.mm(_at_line(a_MK), _at_line(b_KN), out=c_MN)
+    for a_MK, b_KN, c_MN in zip(_at_lines(a_RMK), _at_lines(b_RKN), c_RMN, strict=True):
+        torch.mm(a_MK, b_KN, out=c_MN)
     return c_RMN
 
 
-def _at_line(x_MK: Tensor) -> Tensor:
-    """The matrix, or a copy that begins at a line and has no gaps."""
-    dense = x_MK.is_contiguous() or x_MK.mT.is_contiguous()
-    return x_MK if dense and x_MK.data_ptr() % LINE == 0 else x_MK.clone()
+def _at_lines(x_RMK: Tensor) -> Iterable[Tensor]:
+    """The matrices, or copies, each of which begins at a line and has no gaps."""
+    begin = x_RMK.data_ptr() % LINE == x_RMK.stride(0) * x_RMK.element_size() % LINE == 0
+    dense = x_RMK[0].is_contiguous() or x_RMK[0].mT.is_contiguous()
+    return x_RMK if begin and dense else [x_MK.clone() for x_MK in x_RMK]
 
 
 class _Sum(torch.autograd.Function):

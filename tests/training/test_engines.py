@@ -16,7 +16,6 @@ from initmem.study.recipe import Recipe
 from initmem.training.batched import Batched, alone
 from initmem.training.loop import ENGINES, train
 from initmem.training.outcome import Outcome
-from initmem.training.penalty import Penalties
 from initmem.training.replica import Training
 from initmem.training.stack import shape
 from tests.tiny import Memory, exhaust, recipe
@@ -189,19 +188,6 @@ def test_each_has_its_own_penalty(site: str) -> None:
     assert not torch.allclose(together[0].losses_T, together[2].losses_T, rtol=1e-2)
 
 
-def test_dead_neurons_are_not_pulled() -> None:
-    """Where a hidden vector is 0, the slope of its norm is taken as 0."""
-    x_RDB = torch.tensor([[[0.0, 3.0], [0.0, 4.0]]], requires_grad=True)
-    radials_R = Penalties([Radial(name="radial", strength=2.0, site="post")], CPU).added_to(
-        torch.zeros(1), {"post": [x_RDB]}
-    )
-    length = 5 / 2**0.5
-    assert radials_R.item() == pytest.approx(2 * ((length - 1) ** 2 + 1) / 2)
-    (slope_RDB,) = torch.autograd.grad(radials_R.sum(), x_RDB)
-    pull = 2 * (length - 1) / 2**0.5 / 5
-    torch.testing.assert_close(slope_RDB[0], torch.tensor([[0.0, 3 * pull], [0.0, 4 * pull]]))
-
-
 @pytest.mark.parametrize("engine", ["batched", "graph"])
 def test_who_ends_early_leaves_the_others_as_they_were(engine: str) -> None:
     stops = recipe(optim={"lr": 0.5, "steps": 60, "stop_loss": 1.0})
@@ -241,6 +227,20 @@ def test_a_checkpoint_holds_one_replica_and_is_of_its_engine() -> None:
     assert abs(len(memory[0].saved[29]) - len(one.saved[29])) < 64  # digits of the seconds
     plain = begun(of, 0, "loop")
     assert not plain.restore(one.saved[29]) and plain.step == 0
+
+
+def test_what_batched_trains_not() -> None:
+    plain = {"name": "transformer", "width": 12}
+    data = {**MODULAR, "equals": False}
+    assert PULLED.stacks and recipe(model=ODD, penalty=PENALTY).stacks
+    pulled = recipe(data=data, model=plain, penalty=PENALTY)
+    tied = recipe(data=data, model={**plain, "tied": True})
+    text = recipe(data={"name": "text"}, model=plain)
+    assert [of.unstacked for of in (pulled, tied, text)] == [
+        "transformer with a penalty",
+        "transformer with model.tied true",
+        "data set that asks 64 times, as text does",
+    ]
 
 
 def test_large_networks_train_alone(monkeypatch: pytest.MonkeyPatch) -> None:

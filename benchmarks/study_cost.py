@@ -48,9 +48,7 @@ class Cost:
 def operations_a_step(recipe: Recipe) -> float:
     noise = _noise(recipe, recipe.batch)
     with torch.device("meta"):
-        network = build(
-            recipe.model, noise.shape, noise.classes, noise.vocabulary, noise.answers
-        )
+        network = build(recipe.model, noise.shape, noise.classes, noise.vocabulary, noise.answers)
     with FlopCounterMode(display=False) as counter:
         network(noise.prepare(noise.train.inputs).to("meta")).sum().backward()
     return float(counter.get_total_flops())
@@ -59,7 +57,9 @@ def operations_a_step(recipe: Recipe) -> float:
 def seconds_a_step(recipe: Recipe, threads: int, device: torch.device) -> float:
     """Median of a few steps."""
     with arithmetic(threads, deterministic=False):
-        training = Training(recipe, 0, _noise(recipe, recipe.batch * (WARM_UP + TIMED)).to(device), device)
+        training = Training(
+            recipe, 0, _noise(recipe, recipe.batch * (WARM_UP + TIMED)).to(device), device
+        )
         times = []
         for _ in range(WARM_UP + TIMED):
             start = time.perf_counter()

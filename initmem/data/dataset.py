@@ -46,6 +46,8 @@ class Dataset:
     """Likewise, over all pixels of a channel; 1 for a constant channel."""
     whole: bool = True
     """Whether an example counts as right only if all its answers are."""
+    answers: int = 1
+    """Positions, counted from the last, at which the network answers."""
     ood: Split | None = None
     """Examples out of distribution, with the answers of one who has understood."""
     symmetric: Tensor | None = None
@@ -113,7 +115,13 @@ def assemble_tokens(
     made = assemble("tokens", classes, vocabulary, train, validation, test)
     content = made.hash if ood is None else _digest(*splits, ood)
     return replace(
-        made, hash=content, whole=section.whole, ood=ood, symmetric=symmetric, groups=groups or {}
+        made,
+        hash=content,
+        whole=section.whole,
+        answers=section.answers(),
+        ood=ood,
+        symmetric=symmetric,
+        groups=groups or {},
     )
 
 

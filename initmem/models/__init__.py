@@ -26,10 +26,13 @@ BUILDERS = {
 }
 
 
-def build(model: Section, shape: tuple[int, ...], classes: int, vocabulary: int) -> nn.Module:
+def build(
+    model: Section, shape: tuple[int, ...], classes: int, vocabulary: int, answers: int = 1
+) -> nn.Module:
     """The network of a recipe's `model` section, with torch's default initialization.
 
-    shape: of one input, (channels, height, width) or (length,); vocabulary: tokens, 0 for images.
+    shape: of one input, (channels, height, width) or (length,); vocabulary: tokens, 0 for images;
+    answers: positions, counted from the last, at which it answers.
     """
     fields: dict[str, Any] = model.model_dump()
-    return BUILDERS[fields["name"]](fields, shape, classes, vocabulary)
+    return BUILDERS[fields["name"]](fields, shape, classes, vocabulary, answers)

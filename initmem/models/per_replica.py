@@ -1,16 +1,32 @@
 """Operations on stacks [R, ...], done one replica after the other into one piece of memory.
 
 So a replica's result depends on its neighbours in no bit, wherever it lies: kernels for a whole
-stack divide it among threads by its size, and round its last few numbers by another path.
+stack divide it among threads by its size, and round its last few numbers by another path; and
+products see where in memory a matrix begins.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+LINE = 64
+"""Bytes of a line of memory: products of matrices that do not begin at a multiple of this differ
+in their bits (oneMKL, "Conditional Numerical Reproducibility"), and a replica's place in the stack
+would show."""
+
+
+def empty(like: Tensor, count: int, shape: Sequence[int], stride: Sequence[int]) -> Tensor:
+    """A stack [count, *shape], each row with these strides and at the begin of a line."""
+    size = math.prod(shape)
+    apart = size + -size % (LINE // like.element_size())
+    return like.new_empty_strided((count, *shape), (apart, *stride))
 
 
 def product(a_RMK: Tensor, b_RKN: Tensor) -> Tensor:
@@ -30,6 +46,22 @@ def total(x_RJ: Tensor) -> Tensor:
 def gelu(x: Tensor) -> Tensor:
     """F.gelu(x)"""
     return _Gelu.apply(x)
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """torch.sigmoid(x)"""
+    return _Sigmoid.apply(x)
+
+
+def rows(table_RTE: Tensor, rows: Tensor) -> Tensor:
+    """Rows [R, ...] of each replica's own table, [R, ..., E]; of all at once, for nothing is
+    rounded.
+
+    By F.embedding: indexing takes five times as long, and its gradient has no fixed order.
+    """
+    R, T = table_RTE.shape[:2]
+    starts = torch.arange(0, R * T, T, device=rows.device).view(R, *[1] * (rows.dim() - 1))
+    return F.embedding(rows + starts, table_RTE.reshape(R * T, -1))
 
 
 class _Product(torch.autograd.Function):
@@ -52,10 +84,18 @@ class _Product(torch.autograd.Function):
 def _products(a_RMK: Tensor, b_RKN: Tensor) -> Tensor:
     if a_RMK.device.type != "cpu":
         return torch.bmm(a_RMK, b_RKN)
-    c_RMN = a_RMK.new_empty(len(a_RMK), a_RMK.shape[1], b_RKN.shape[2])
-    for a_MK, b_KN, c_MN in zip(a_RMK, b_RKN, c_RMN, strict=True):
+    R, M, N = len(a_RMK), a_RMK.shape[1], b_RKN.shape[2]
+    c_RMN = empty(a_RMK, R, (M, N), (N, 1))
+    for a_MK, b_KN, c_MN in zip(_at_lines(a_RMK), _at_lines(b_RKN), c_RMN, strict=True):
         torch.mm(a_MK, b_KN, out=c_MN)
     return c_RMN
+
+
+def _at_lines(x_RMK: Tensor) -> Iterable[Tensor]:
+    """The matrices, or copies, each of which begins at a line and has no gaps."""
+    begin = x_RMK.data_ptr() % LINE == x_RMK.stride(0) * x_RMK.element_size() % LINE == 0
+    dense = x_RMK[0].is_contiguous() or x_RMK[0].mT.is_contiguous()
+    return x_RMK if begin and dense else [x_MK.clone() for x_MK in x_RMK]
 
 
 class _Sum(torch.autograd.Function):
@@ -90,3 +130,19 @@ class _Gelu(torch.autograd.Function):
         for dy_1, x_1, dx_1 in zip(dy, x, dx, strict=True):
             torch.ops.aten.gelu_backward.grad_input(dy_1, x_1, grad_input=dx_1)
         return dx
+
+
+class _Sigmoid(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = torch.empty_like(x)
+        for x_1, y_1 in zip(x, y, strict=True):
+            torch.sigmoid(x_1, out=y_1)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        return dy * y * (1 - y)

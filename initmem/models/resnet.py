@@ -76,7 +76,7 @@ class ResNet(nn.Module):
 
 
 def resnet9(
-    fields: dict[str, Any], shape: tuple[int, ...], classes: int, vocabulary: int
+    fields: dict[str, Any], shape: tuple[int, ...], classes: int, vocabulary: int, answers: int = 1
 ) -> nn.Module:
     """Three blocks of widths 2w, 4w, 8w and strides 1, 2, 2, with 1x1 shortcuts."""
     w = fields["width"]
@@ -86,7 +86,7 @@ def resnet9(
 
 
 def cifar_resnet(
-    fields: dict[str, Any], shape: tuple[int, ...], classes: int, vocabulary: int
+    fields: dict[str, Any], shape: tuple[int, ...], classes: int, vocabulary: int, answers: int = 1
 ) -> nn.Module:
     """6n+2 layers: three stages of n blocks, widths w, 2w, 4w, shortcuts without parameters."""
     w, depth = fields["width"], int(fields["name"].removeprefix("resnet"))

@@ -6,21 +6,9 @@ import itertools
 import math
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from initmem.models.taps import Tap
-
-
-class Hidden(nn.Module):
-    """A ReLU with taps before and after it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pre, self.post = Tap("pre"), Tap("post")
-
-    def forward(self, x_BD: Tensor) -> Tensor:
-        return self.post(torch.relu(self.pre(x_BD)))
+from initmem.models.taps import Hidden
 
 
 class MLP(nn.Module):
@@ -42,7 +30,7 @@ class MLP(nn.Module):
 
 
 def mlp(
-    fields: dict[str, Any], shape: tuple[int, ...], classes: int, vocabulary: int
+    fields: dict[str, Any], shape: tuple[int, ...], classes: int, vocabulary: int, answers: int = 1
 ) -> nn.Module:
     return MLP(math.prod(shape), fields["width"], fields["depth"], fields["bias"], classes)
 
@@ -69,6 +57,6 @@ class TokenMLP(nn.Module):
 
 
 def token_mlp(
-    fields: dict[str, Any], shape: tuple[int, ...], classes: int, vocabulary: int
+    fields: dict[str, Any], shape: tuple[int, ...], classes: int, vocabulary: int, answers: int = 1
 ) -> nn.Module:
     return TokenMLP(vocabulary, shape[0], classes, fields)

@@ -14,20 +14,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from initmem.models import build
+from initmem.models import build, per_replica
 from initmem.models.stacked_resnet import fuse, fused_logits
 from initmem.models.stacked_transformer import transformer as stacked_transformer
 from initmem.study.section import Section
 
 Tensors = dict[str, Tensor]
 """Name of a module's parameter or buffer -> [R, *shape]."""
-Form = Callable[[Tensors, Tensor, bool], Tensor]
-"""Tensors, inputs [R, B, ...] and whether it is training -> logits_RCB."""
+Seen = dict[str, list[Tensor]]
+"""Site pre or post -> hidden vectors of the layers [R, d, B], see `taps.py`."""
+Form = Callable[[Tensors, Tensor, bool, Seen], Tensor]
+"""Tensors, inputs [R, B, ...], whether it is training, and where forms of fully connected networks
+put what they have seen -> logits_RCB."""
 
-LINE = 16
-"""float32 numbers in 64 bytes: products of matrices that do not begin at a multiple of this differ
-in their bits (oneMKL, "Conditional Numerical Reproducibility"), and a replica's place in the stack
-would show."""
+LINE = per_replica.LINE // 4
+"""Numbers of float32 in a line of memory."""
 
 
 def form(model: Section, shape: tuple[int, ...], classes: int) -> Form:
@@ -35,29 +36,55 @@ def form(model: Section, shape: tuple[int, ...], classes: int) -> Form:
     fields: dict[str, Any] = model.model_dump()
     if fields["name"] == "mlp":
         return mlp(fields)
-    if fields["name"] == "transformer":
+    if fields["name"] == "token_mlp":
+        return token_mlp(fields)
+    if fields["name"] in ("transformer", "nanogpt"):
         return transformer(fields)
     return resnet(model, shape, classes)
 
 
 def mlp(fields: dict[str, Any]) -> Form:
-    """`shallow.MLP`. Activations are [R, features, B]: products then take weights as they lie, and
-    a softmax over ten classes in this layout is many times faster on a CPU than over the last
-    dimension. Widths are filled up with zeros to whole lines."""
-    layers = ["stem", *(f"body.{i}" for i in range(fields["depth"] - 1)), "head"]
+    """`shallow.MLP`."""
+    layers = ["stem", *(f"body.{i}" for i in range(fields["depth"] - 1))]
 
-    def forward(tensors: Tensors, x_RBCHW: Tensor, training: bool) -> Tensor:
-        x_RDB = x_RBCHW.flatten(2).transpose(1, 2)
-        for layer in layers:
-            x_RDB = torch.bmm(filled(tensors[f"{layer}.weight"], x_RDB.shape[1]), x_RDB)
-            if fields["bias"]:
-                bias_RD1 = tensors[f"{layer}.bias"][:, :, None]
-                x_RDB = x_RDB + filled(bias_RD1, 1)
-            if layer != "head":
-                x_RDB = torch.relu(x_RDB)
-        return x_RDB[:, : tensors["head.weight"].shape[1]]
+    def forward(tensors: Tensors, x_RBCHW: Tensor, training: bool, seen: Seen) -> Tensor:
+        return _dense(tensors, layers, x_RBCHW.flatten(2), fields, seen)
 
     return forward
+
+
+def token_mlp(fields: dict[str, Any]) -> Form:
+    """`shallow.TokenMLP`."""
+    layers = [f"body.{i}" for i in range(fields["depth"])]
+
+    def forward(tensors: Tensors, tokens_RBL: Tensor, training: bool, seen: Seen) -> Tensor:
+        x_RBD = per_replica.rows(tensors["stem.weight"], tokens_RBL).flatten(2)
+        x_RBD = F.pad(x_RBD, (0, -x_RBD.shape[2] % LINE))
+        return _dense(tensors, layers, x_RBD, fields, seen)
+
+    return forward
+
+
+def _dense(
+    tensors: Tensors, layers: list[str], x_RBD: Tensor, fields: dict[str, Any], seen: Seen
+) -> Tensor:
+    """Logits_RCB of ReLU layers and a head. Activations are [R, features, B]: products then take
+    weights as they lie, and a softmax over ten classes in this layout is many times faster on a
+    CPU than over the last dimension. Widths are filled up with zeros to whole lines."""
+
+    def linear(layer: str, x_RDB: Tensor) -> Tensor:
+        y_RDB = torch.bmm(filled(tensors[f"{layer}.weight"], x_RDB.shape[1]), x_RDB)
+        if fields["bias"]:
+            y_RDB = y_RDB + filled(tensors[f"{layer}.bias"][:, :, None], 1)
+        return y_RDB
+
+    x_RDB = x_RBD.transpose(1, 2)
+    for layer in layers:
+        pre_RDB = linear(layer, x_RDB)
+        x_RDB = torch.relu(pre_RDB)
+        seen["pre"].append(pre_RDB[:, : fields["width"]])
+        seen["post"].append(x_RDB[:, : fields["width"]])
+    return linear("head", x_RDB)[:, : tensors["head.weight"].shape[1]]
 
 
 def filled(weight_ROI: Tensor, inputs: int) -> Tensor:
@@ -68,8 +95,8 @@ def filled(weight_ROI: Tensor, inputs: int) -> Tensor:
 
 def transformer(fields: dict[str, Any]) -> Form:
     """`transformer.Transformer`, by exact algebra: see stacked_transformer.py."""
-    return lambda tensors, tokens_RBL, training: stacked_transformer(
-        tensors, tokens_RBL, heads=fields["heads"]
+    return lambda tensors, tokens_RBL, training, seen: stacked_transformer(
+        tensors, tokens_RBL, fields
     )
 
 
@@ -77,7 +104,7 @@ def resnet(model: Section, shape: tuple[int, ...], classes: int) -> Form:
     """`resnet.ResNet`, by convolutions in groups: see stacked_resnet.py."""
     skeletons: dict[int, nn.Module] = {}
 
-    def forward(tensors: Tensors, x_RBCHW: Tensor, training: bool) -> Tensor:
+    def forward(tensors: Tensors, x_RBCHW: Tensor, training: bool, seen: Seen) -> Tensor:
         R = len(x_RBCHW)
         if R not in skeletons:
             with torch.device("meta"):

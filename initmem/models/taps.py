@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Literal
+
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
 
 class Tap(nn.Module):
@@ -15,6 +21,18 @@ class Tap(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         return h
+
+
+class Hidden(nn.Module):
+    """An activation with taps before and after it."""
+
+    def __init__(self, activation: Literal["relu", "gelu"] = "relu") -> None:
+        super().__init__()
+        self.pre, self.post = Tap("pre"), Tap("post")
+        self.activation = ACTIVATIONS[activation]
+
+    def forward(self, h: Tensor) -> Tensor:
+        return self.post(self.activation(self.pre(h)))
 
 
 def taps(network: nn.Module, site: str) -> dict[str, Tap]:

@@ -1,4 +1,4 @@
-"""A small decoder that reads a sequence and answers at its last position."""
+"""A small causal decoder that reads a sequence and answers at its last positions."""
 
 from __future__ import annotations
 
@@ -8,64 +8,112 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from initmem.models.taps import Hidden, Tap
 
-def _norm(kind: str, width: int) -> nn.Module:
-    return {"none": nn.Identity, "layer": nn.LayerNorm, "rms": nn.RMSNorm}[kind](width)
+
+def _norm(kind: str, width: int, eps: float | None) -> nn.Module:
+    if kind == "layer":
+        return nn.LayerNorm(width, 1e-5 if eps is None else eps)
+    return nn.RMSNorm(width, eps) if kind == "rms" else nn.Identity()
 
 
 class Embeddings(nn.Module):
-    """Tokens plus learned positions."""
+    """Tokens, plus learned positions if there are any."""
 
-    def __init__(self, vocabulary: int, length: int, width: int) -> None:
+    def __init__(self, vocabulary: int, length: int, width: int, positions: str) -> None:
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, width)
-        self.positions = nn.Embedding(length, width)
+        self.positions = nn.Embedding(length, width) if positions == "learned" else None
 
     def forward(self, tokens_BL: Tensor) -> Tensor:
+        x_BLD = self.tokens(tokens_BL)
+        if self.positions is None:
+            return x_BLD
         places_L = torch.arange(tokens_BL.shape[1], device=tokens_BL.device)
-        return self.tokens(tokens_BL) + self.positions(places_L)
+        return x_BLD + self.positions(places_L)
 
 
 class Block(nn.Module):
-    """Causal attention and a GELU layer, each on the normed input and added to it."""
+    """Causal attention and a hidden layer, each added to its input. Norms are of these two's
+    inputs (pre) or of the sums (post)."""
 
-    def __init__(self, width: int, heads: int, norm: str) -> None:
+    def __init__(self, fields: dict[str, Any]) -> None:
         super().__init__()
-        self.heads = heads
-        self.norm1 = _norm(norm, width)
-        self.qkv = nn.Linear(width, 3 * width, bias=False)
-        self.out = nn.Linear(width, width, bias=False)
-        self.norm2 = _norm(norm, width)
-        self.up = nn.Linear(width, 4 * width, bias=False)
-        self.down = nn.Linear(4 * width, width, bias=False)
+        width, self.heads = fields["width"], fields["heads"]
+        inner = self.heads * (fields["head_width"] or width // self.heads)
+        hidden = fields["mlp"] or 4 * width
+        norm = fields["norm"], width, fields["norm_eps"]
+        self.post = fields["norm_at"] == "post"
+        self.norm1 = _norm(*norm)
+        self.qkv = nn.Linear(width, 3 * inner, bias=False)
+        self.gate = nn.Linear(width, inner, bias=False) if fields["gated"] else None
+        self.out = nn.Linear(inner, width, bias=False)
+        self.norm2 = _norm(*norm)
+        self.up = nn.Linear(width, hidden, bias=False)
+        self.hidden = Hidden(fields["activation"])
+        self.down = nn.Linear(hidden, width, bias=False)
 
     def attend(self, x_BLD: Tensor) -> Tensor:
-        B, L, D = x_BLD.shape
+        B, L, _ = x_BLD.shape
         q_BHLK, k_BHLK, v_BHLK = (
             self.qkv(x_BLD).view(B, L, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         )
         y_BHLK = F.scaled_dot_product_attention(q_BHLK, k_BHLK, v_BHLK, is_causal=True)
-        return self.out(y_BHLK.transpose(1, 2).reshape(B, L, D))
+        y_BLI = y_BHLK.transpose(1, 2).flatten(2)
+        if self.gate is not None:
+            y_BLI = y_BLI * torch.sigmoid(self.gate(x_BLD))
+        return self.out(y_BLI)
+
+    def transform(self, x_BLD: Tensor) -> Tensor:
+        return self.down(self.hidden(self.up(x_BLD)))
 
     def forward(self, x_BLD: Tensor) -> Tensor:
+        if self.post:
+            x_BLD = self.norm1(x_BLD + self.attend(x_BLD))
+            return self.norm2(x_BLD + self.transform(x_BLD))
         x_BLD = x_BLD + self.attend(self.norm1(x_BLD))
-        return x_BLD + self.down(F.gelu(self.up(self.norm2(x_BLD))))
+        return x_BLD + self.transform(self.norm2(x_BLD))
 
 
 class Transformer(nn.Module):
-    def __init__(self, vocabulary: int, length: int, classes: int, fields: dict[str, Any]) -> None:
+    """Tokens [B, L] -> logits [B, C] of the last position, or [B, T, C] of the last T.
+
+    fields: of its section in `study/model_section.py`.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        length: int,
+        classes: int,
+        fields: dict[str, Any],
+        answers: int = 1,
+    ) -> None:
         super().__init__()
-        width, norm = fields["width"], fields["norm"]
-        self.stem = Embeddings(vocabulary, length, width)
-        blocks = [Block(width, fields["heads"], norm) for _ in range(fields["depth"])]
-        self.body = nn.Sequential(*blocks, _norm(norm, width))
+        width, norm = fields["width"], fields["norm"] if fields["norm_at"] == "pre" else "none"
+        self.answers = answers
+        self.stem = Embeddings(vocabulary, length, width, fields["positions"])
+        blocks = [Block(fields) for _ in range(fields["depth"])]
+        self.body = nn.Sequential(*blocks, _norm(norm, width, fields["norm_eps"]))
+        self.residual = Tap("residual")
         self.head = nn.Linear(width, classes, bias=False)
+        if fields["tied"]:
+            self.head.weight = self.stem.tokens.weight
 
     def forward(self, tokens_BL: Tensor) -> Tensor:
-        return self.head(self.body(self.stem(tokens_BL))[:, -1])
+        *blocks, norm = self.body
+        x_BLD = self.stem(tokens_BL)
+        for block in blocks:
+            x_BLD = block(x_BLD)
+        last = x_BLD[:, -1] if self.answers == 1 else x_BLD[:, -self.answers :]
+        return self.head(norm(self.residual(last)))
 
 
 def transformer(
-    fields: dict[str, Any], shape: tuple[int, ...], classes: int, vocabulary: int
+    fields: dict[str, Any],
+    shape: tuple[int, ...],
+    classes: int,
+    vocabulary: int,
+    answers: int = 1,
 ) -> nn.Module:
-    return Transformer(vocabulary, shape[0], classes, fields)
+    return Transformer(vocabulary, shape[0], classes, fields, answers)

@@ -80,10 +80,6 @@ class TokenMLP(Network):
     """Hidden ReLU layers."""
     bias: bool = True
 
-    @property
-    def unstacked(self) -> str:
-        return "token_mlp"
-
 
 class Transformer(Network):
     """A causal decoder, of linear layers without bias, that answers at its last positions."""
@@ -120,11 +116,7 @@ class Transformer(Network):
 
     @property
     def unstacked(self) -> str:
-        plain = ("head_width", "mlp", "activation", "norm_at", "norm_eps", "positions", "tied",
-                 "gated")  # fmt: skip
-        fields = type(self).model_fields
-        odd = [name for name in plain if getattr(self, name) != fields[name].default]
-        return f"{self.name} with model.{odd[0]} {getattr(self, odd[0])}" if odd else ""
+        return f"{self.name} with model.tied true" if self.tied else ""
 
 
 class NanoGPT(Transformer):

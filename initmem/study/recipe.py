@@ -19,7 +19,7 @@ from pydantic import model_validator
 
 from initmem.study.data_section import Data
 from initmem.study.init_section import Initialization
-from initmem.study.model_section import Model, Transformer
+from initmem.study.model_section import MLP, Model, TokenMLP, Transformer
 from initmem.study.objective_section import NoPenalty, Penalty, Probes, Radial, StepsTo
 from initmem.study.optim_section import Optimizer
 from initmem.study.section import Count, Section, invalid
@@ -88,8 +88,8 @@ class Recipe(Section):
         """What `engine: batched` cannot train of it, in words, or nothing."""
         if isinstance(self.data, Tokens) and self.data.answers() > 1:
             return f"data set that asks {self.data.answers()} times, as {self.data.name} does"
-        if isinstance(self.penalty, Radial):
-            return "penalty"
+        if isinstance(self.penalty, Radial) and not isinstance(self.model, MLP | TokenMLP):
+            return f"{self.model.name} with a penalty"
         return self.model.unstacked
 
     @property

@@ -6,14 +6,17 @@ a copy of itself, for a product of one matrix and of a stack of them differ in t
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from initmem.data.dataset import Split
-from initmem.models.stacked import form
+from initmem.models.stacked import Seen, form
 from initmem.study.recipe import Recipe
 from initmem.study.size import large
+from initmem.training.penalty import Penalties
 from initmem.training.replica import EVALUATION_BATCH, Measured, Training
 from initmem.training.stack import Stack
 
@@ -44,21 +47,25 @@ class Batched(Stack):
     def stack(self, members: list[Training]) -> None:
         super().stack(members)
         self.leaves = {k: v.detach().requires_grad_() for k, v in self.weights.items()}
+        self.penalties = Penalties([row.recipe.penalty for row in self.rows], self.device)
 
     def update(self) -> None:
         chosen_RB = self.chosen()
         inputs = self.inputs_of(self.inputs, chosen_RB)
-        logits_RCB = self._logits(inputs if self.prepared else self.data.prepare(inputs), True)
+        seen: Seen = defaultdict(list)
+        prepared = inputs if self.prepared else self.data.prepare(inputs)
+        logits_RCB = self._logits(prepared, True, seen)
         losses_RB = F.cross_entropy(logits_RCB, self.targets(chosen_RB), reduction="none")
         losses_R = losses_RB.mean(dim=1)
-        gradients = torch.autograd.grad(losses_R.sum(), list(self.leaves.values()))
+        whole_R = self.penalties.added_to(losses_R, seen)
+        gradients = torch.autograd.grad(whole_R.sum(), list(self.leaves.values()))
         self.stepper.at(self.step)
         self.stepper.apply(dict(zip(self.leaves, gradients, strict=True)))
         self.stepped(losses_R.detach())
 
-    def _logits(self, inputs: Tensor, training: bool) -> Tensor:
+    def _logits(self, inputs: Tensor, training: bool, seen: Seen) -> Tensor:
         with self.members[0].autocast():
-            logits_RCB = self.form({**self.leaves, **self.buffers}, inputs, training)
+            logits_RCB = self.form({**self.leaves, **self.buffers}, inputs, training, seen)
         return logits_RCB.float()
 
     @torch.no_grad()
@@ -70,7 +77,7 @@ class Batched(Stack):
             part = slice(start, start + EVALUATION_BATCH)
             inputs = self.data.prepare(split.inputs[part])
             targets_RB = split.targets[part].expand(R, -1)
-            logits_RCB = self._logits(inputs.expand(R, *inputs.shape), False)
+            logits_RCB = self._logits(inputs.expand(R, *inputs.shape), False, defaultdict(list))
             losses_RB = F.cross_entropy(logits_RCB, targets_RB, reduction="none")
             loss_R += losses_RB.sum(dim=1).double()
             predicted.append(logits_RCB.argmax(dim=1))

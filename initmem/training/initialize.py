@@ -1,8 +1,9 @@
 """Init scale: a function on a built network that draws its weights anew and proves it.
 
-A tensor's standard deviation is the rule's, times `scale`, times the factor of its group. The
-noise depends on the seed and the tensor's name alone, so two scales differ in scale alone.
-Weights of layers are drawn; biases and affine parameters of norms stay as built, and are listed.
+A tensor's standard deviation is the rule's, times `scale`, times the factor of its group, in the
+blocks of a Transformer times that of its part. The noise depends on the seed and the tensor's name
+alone, so two scales differ in scale alone. Weights of layers are drawn; biases and affine
+parameters of norms stay as built, and are listed.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from initmem.study.init_section import FixedRule, GammaRule
+from initmem.study.init_section import FixedRule, GammaRule, Init
 from initmem.study.seeds import fold
 
 GROUPS = ("stem", "body", "head")
+PARTS = {"qkv": "vo", "out": "vo", "gate": "vo", "up": "mlp", "down": "mlp"}
+"""Layer of a Transformer's block -> field of its factor; for qkv, that of its values."""
+ADDS = ("out", "down")
+"""Layers whose output a block adds to its input."""
 SIGMAS = 6.0
 """Standard errors that a measured std may be off: less than 1e-8 by chance, per tensor."""
 
@@ -28,6 +33,7 @@ class Drawn:
     """A weight tensor: the std that was asked for and the one that is there."""
 
     tensor: str
+    """Its name; with the part in brackets, where parts of it are asked different ones."""
     group: str
     count: int
     asked_std: float
@@ -39,6 +45,11 @@ class Audit:
     drawn: list[Drawn] = field(default_factory=list)
     untouched: list[str] = field(default_factory=list)
     """Parameters left as built."""
+
+    @property
+    def tensors(self) -> list[str]:
+        """Names of the drawn parameters, each once."""
+        return list(dict.fromkeys(d.tensor.partition("[")[0] for d in self.drawn))
 
 
 def group_of(name: str) -> str:
@@ -56,6 +67,7 @@ def initialize(network: nn.Module, init: FixedRule | GammaRule, seed: int) -> Au
     sampling error: then something has undone the request.
     """
     audit = Audit()
+    blocks = sum(name.endswith(".down") for name, _ in network.named_modules())
     done: set[int] = set()
     for name, parameter, layer in _parameters(network):
         if id(parameter) in done:
@@ -65,16 +77,20 @@ def initialize(network: nn.Module, init: FixedRule | GammaRule, seed: int) -> Au
             audit.untouched.append(name)
             continue
         group = group_of(name)
-        factor = init.scale * getattr(init, group)
+        parts = _parts(name, len(parameter), init, blocks)
         if isinstance(init, FixedRule) and init.rule == "torch":
-            parameter.mul_(factor)
-            asked = factor * torch_std(layer)
+            std = torch_std(layer)
+            for _, rows, factor in parts:
+                parameter[rows].mul_(factor)
         else:
-            asked = factor * rule_std(init, fan_in(layer), group)
+            std = rule_std(init, fan_in(layer), group)
             noise = torch.empty(parameter.shape)  # on the CPU: the same on every device
             noise.normal_(generator=torch.Generator().manual_seed(fold(seed, "init", name)))
-            parameter.copy_(noise.mul_(asked))
-        audit.drawn.append(_measure(name, group, parameter, asked))
+            for _, rows, factor in parts:
+                noise[rows].mul_(factor * std)
+            parameter.copy_(noise)
+        for part, rows, factor in parts:
+            audit.drawn.append(_measure(name + part, group, parameter[rows], factor * std))
     return audit
 
 
@@ -98,6 +114,21 @@ def fan_in(layer: Any) -> int:
     if isinstance(layer, nn.Embedding):
         return layer.embedding_dim
     return int(layer.weight[0].numel())
+
+
+def _parts(name: str, count: int, init: Init, blocks: int) -> list[tuple[str, slice, float]]:
+    """Of a weight of `count` rows: name in brackets, rows and factor of each part."""
+    layer = name.removesuffix(".weight").rpartition(".")[2]
+    factor = init.scale * getattr(init, group_of(name))
+    if layer == "qkv" and init.qk != init.vo:
+        end = 2 * count // 3
+        queries_keys, values = slice(end), slice(end, count)
+        return [("[qk]", queries_keys, factor * init.qk), ("[v]", values, factor * init.vo)]
+    if layer in PARTS:
+        factor *= getattr(init, PARTS[layer])
+    if layer in ADDS and init.residual == "depth":
+        factor /= math.sqrt(2 * blocks)
+    return [("", slice(count), factor)]
 
 
 def _parameters(network: nn.Module) -> Iterator[tuple[str, Tensor, nn.Module | None]]:

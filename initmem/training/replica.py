@@ -59,11 +59,11 @@ class Training:
         self.conditions = conditions(device, engine)
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(fold(seed, "init"))  # the GPU's stays as it is
-            network = build(recipe.model, data.shape, data.classes, data.vocabulary)
+            network = build(recipe.model, data.shape, data.classes, data.vocabulary, data.answers)
         self.audit = initialize(network, recipe.init, seed)
         self.format = torch.channels_last if data.kind == "image" else torch.contiguous_format
         self.network = network.to(device).to(memory_format=self.format)
-        self.start = {d.tensor: self._weight(d.tensor).clone() for d in self.audit.drawn}
+        self.start = {name: self._weight(name).clone() for name in self.audit.tensors}
         self.penalty = Penalty(recipe.penalty, self.network)
         self.stepper = STEPPERS[engine](recipe.optim, self.network, recipe.total_steps)
         self.step, self.finite = 0, True

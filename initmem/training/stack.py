@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from initmem.data.dataset import order
-from initmem.models.stacked import LINE
+from initmem.models import per_replica
 from initmem.study.recipe import Recipe
 from initmem.training.batched_optimizers import BatchedStepper
 from initmem.training.replica import Training
@@ -16,10 +16,11 @@ from initmem.training.replica import Training
 
 def shape(recipe: Recipe) -> Hashable:
     """The same for networks that can share a stack: they differ in their initialization and in
-    real numbers of the optimizer."""
-    optim = recipe.optim
+    real numbers of optimizer and penalty."""
+    optim, penalty = recipe.optim, recipe.penalty
     kind = optim.name, getattr(optim, "nesterov", None), recipe.batch, recipe.total_steps
-    return recipe.data, recipe.model, kind, recipe.evaluation_interval, recipe.precision
+    pull = penalty.name, getattr(penalty, "site", None)
+    return recipe.data, recipe.model, kind, pull, recipe.evaluation_interval, recipe.precision
 
 
 class Stack:
@@ -103,8 +104,7 @@ def _stacked(tensors: Sequence[Tensor]) -> Tensor:
     """[R, ...], each row in the layout of what it holds, for convolutions want channels last, and
     at the begin of a line of memory, for kernels see where their operands lie."""
     first = tensors[0]
-    apart = first.numel() + -first.numel() % LINE
-    whole = first.new_empty_strided((len(tensors), *first.shape), (apart, *first.stride()))
+    whole = per_replica.empty(first, len(tensors), first.shape, first.stride())
     for row, tensor in zip(whole, tensors, strict=True):
         row.copy_(tensor)
     return whole

@@ -7,13 +7,29 @@ import torch
 from torch import nn
 
 from initmem.models import BUILDERS, build
+from initmem.models.taps import taps
 from initmem.study.recipe import variants
 from initmem.training.initialize import group_of
 
+SMALL = {"width": 8, "heads": 2, "depth": 2}
+VARIANTS = [
+    {},
+    {"norm": "none", "head_width": 3},
+    {"norm_at": "post", "activation": "relu", "mlp": 5},
+    {"norm": "rms", "gated": True, "positions": "none"},
+]
+"""Of the Transformer."""
 
-def make(name: str, shape: tuple[int, ...], **fields: object) -> nn.Module:
+
+def make(name: str, shape: tuple[int, ...], answers: int = 1, **fields: object) -> nn.Module:
+    torch.manual_seed(0)
     section = variants("model")[name].model_validate({"name": name, **fields})
-    return build(section, shape, 5, 9 if len(shape) == 1 else 0)
+    return build(section, shape, 5, 9 if len(shape) == 1 else 0, answers)
+
+
+def sequences(length: int) -> torch.Tensor:
+    """Nine of them: whatever holds for one of them may do so by chance."""
+    return torch.randint(0, 9, (9, length))
 
 
 def test_every_recipe_name_has_a_builder() -> None:
@@ -77,17 +93,99 @@ def test_parameter_free_shortcuts_pad_with_zeros() -> None:
     assert torch.equal(y[:, :4], x[:, :, ::2, ::2]) and not y[:, 4:].any()
 
 
-def test_the_transformer_is_causal_and_reads_order() -> None:
-    network = make("transformer", (4,), width=8, heads=2, depth=2)
-    a = torch.tensor([[1, 2, 3, 4]])
-    hidden = network.stem(a)
-    before = network.body(hidden)[:, :2]
-    hidden[:, 3] += 1.0
-    torch.testing.assert_close(network.body(hidden)[:, :2], before)
-    assert not torch.allclose(network(a), network(a.flip(1)))
+@pytest.mark.parametrize("fields", VARIANTS, ids=str)
+def test_transformers_are_causal_and_read_order(fields: dict[str, object]) -> None:
+    network = make("transformer", (4,), 4, **SMALL, **fields)
+    a = sequences(4)
+    b = a.clone()
+    b[:, 3] = (a[:, 3] + 1) % 9
+    assert network(a).shape == (9, 4, 5)
+    assert torch.equal(network(a)[:, :3], network(b)[:, :3])
+    assert not torch.isclose(network(a)[:, 3], network(b)[:, 3]).all(dim=1).any()
+    network.answers = 1
+    different = a[(a[:, 0] != a[:, 1])]
+    swapped = different[:, [1, 0, 2, 3]]
+    assert not torch.isclose(network(different), network(swapped)).all(dim=1).any()
+
+
+def test_without_positions_a_layer_reads_order_through_causality_alone() -> None:
+    """The last position sees all others, as a set; a second layer reads who saw whom."""
+    a = sequences(4)
+    for depth, blind in ((1, True), (2, False)):
+        network = make("transformer", (4,), **{**SMALL, "depth": depth}, positions="none")
+        same = torch.isclose(network(a), network(a[:, [1, 0, 2, 3]]), atol=1e-6).all(dim=1)
+        assert same.all() == blind
+
+
+@pytest.mark.parametrize("fields", VARIANTS, ids=str)
+def test_answers_are_those_of_the_last_positions(fields: dict[str, object]) -> None:
+    one, two = (make("transformer", (4,), n, **SMALL, **fields) for n in (1, 2))
+    a = sequences(4)
+    assert two(a).shape == (9, 2, 5) and one(a).shape == (9, 5)
+    torch.testing.assert_close(two(a)[:, -1], one(a))
+    torch.testing.assert_close(two(a)[:, 0], one(a[:, :3]))
+
+
+def test_names_of_the_plain_transformer() -> None:
+    block = ["norm1.weight", "norm1.bias", "qkv.weight", "out.weight",
+             "norm2.weight", "norm2.bias", "up.weight", "down.weight"]  # fmt: skip
+    names = [n for n, _ in make("transformer", (4,), **{**SMALL, "depth": 1}).named_parameters()]
+    stem = ["stem.tokens.weight", "stem.positions.weight"]
+    norm = ["body.1.weight", "body.1.bias"]
+    assert names == [*stem, *(f"body.0.{n}" for n in block), *norm, "head.weight"]
+
+
+def test_a_gate_multiplies_what_the_heads_give() -> None:
+    gated = make("transformer", (4,), **SMALL, gated=True).body[0]
+    x_BLD = torch.randn(2, 4, 8)
+    gate_BLI = torch.sigmoid(x_BLD @ gated.gate.weight.T)
+    nn.init.eye_(gated.out.weight)
+    with_gate, gated.gate = gated.attend(x_BLD), None
+    torch.testing.assert_close(with_gate, gated.attend(x_BLD) * gate_BLI)
+
+
+def test_norms_after_are_of_the_residual() -> None:
+    network = make("transformer", (4,), 4, **SMALL, norm_at="post", norm_eps=1e-9)
+    residual_BLD = network.body(network.stem(sequences(4)))
+    torch.testing.assert_close(residual_BLD.mean(-1), torch.zeros(9, 4), atol=1e-5, rtol=0)
+    torch.testing.assert_close(residual_BLD.square().mean(-1), torch.ones(9, 4))
+
+
+def test_what_taps_see() -> None:
+    network = make("transformer", (4,), 2, **SMALL, activation="relu", mlp=6)
+    seen: dict[str, torch.Tensor] = {}
+    for site in ("pre", "post", "residual"):
+        for name, tap in taps(network, site).items():
+            tap.register_forward_hook(lambda _tap, _x, h, name=name: seen.update({name: h}))
+    logits = network(sequences(4))
+    layers = [f"body.{i}.hidden" for i in (0, 1)]
+    assert list(taps(network, "last")) == ["body.1.hidden.pre"]
+    assert set(seen) == {"residual", *(f"{n}.{site}" for n in layers for site in ("pre", "post"))}
+    for name in layers:
+        assert seen[f"{name}.pre"].shape == (9, 4, 6) and (seen[f"{name}.pre"] < 0).any()
+        assert torch.equal(seen[f"{name}.post"], seen[f"{name}.pre"].relu())
+    assert seen["residual"].shape == (9, 2, 8)
+    torch.testing.assert_close(network.head(network.body[-1](seen["residual"])), logits)
+
+
+def test_nanogpt_has_the_parameters_of_nanogpt() -> None:
+    """10,646,784 is what nanoGPT says of vocabulary 65 and length 256: tokens, which also read
+    out, blocks and gains of norms, without positions. Ours has these, positions, shifts of norms,
+    and a readout of its own."""
+    section = variants("model")["nanogpt"].model_validate({"name": "nanogpt"})
+    network = build(section, (256,), 65, 65, answers=256)
+    norms, width = 2 * 6 + 1, 384
+    blocks = 6 * (4 * width**2 + 8 * width**2)
+    assert 65 * width + blocks + norms * width == 10_646_784
+    ours = 10_646_784 + 256 * width + norms * width + 65 * width
+    assert sum(p.numel() for p in network.parameters()) == ours == 10_775_040
 
 
 @pytest.mark.parametrize(("norm", "kind"), [("layer", nn.LayerNorm), ("rms", nn.RMSNorm)])
 def test_norms_of_transformers(norm: str, kind: type[nn.Module]) -> None:
-    network = make("transformer", (3,), width=8, norm=norm, depth=2)
-    assert sum(isinstance(m, kind) for m in network.modules()) == 5
+    for fields, count in (({}, 5), ({"norm_at": "post"}, 4)):
+        network = make("transformer", (3,), **SMALL, norm=norm, norm_eps=1e-3, **fields)
+        norms = [m for m in network.modules() if isinstance(m, kind)]
+        assert [m.eps for m in norms] == [1e-3] * count
+    default = make("transformer", (3,), **SMALL, norm=norm).body[0].norm1
+    assert default.eps == kind(8).eps

@@ -11,7 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from initmem.models import build
 from initmem.study import size
-from initmem.study.recipe import Recipe
+from initmem.study.recipe import Recipe, variants
+from initmem.study.token_data import Modular
 
 MODELS = [
     *({"name": "resnet9", "width": 4, "norm": norm} for norm in ("none", "batch", "group")),
@@ -23,14 +24,21 @@ MODELS = [
         {"name": "transformer", "width": 16, "depth": 2, "norm": n}
         for n in ("none", "layer", "rms")
     ),
+    {"name": "transformer", "width": 16, "norm_at": "post", "norm": "rms", "mlp": 5},
+    {"name": "transformer", "width": 16, "gated": True, "head_width": 3, "positions": "none"},
+    {"name": "transformer", "width": 16, "tied": True},
+    {"name": "nanogpt", "width": 12},
+    {"name": "token_mlp", "width": 16, "depth": 1, "embedding": 3},
+    {"name": "token_mlp", "width": 16, "depth": 3, "bias": False},
 ]
 
 
 def _recipe(model: dict[str, Any], data: str = "digits", optim: str = "sgd") -> Recipe:
-    tokens = model["name"] == "transformer"
+    tokens = variants("model")[model["name"]].kind == "tokens"  # type: ignore[attr-defined]  # each has one
+    modular = {"name": "modular", "p": 11, "equals": not model.get("tied")}
     return Recipe.model_validate(
         {
-            "data": {"name": "modular", "p": 11} if tokens else {"name": data},
+            "data": modular if tokens else {"name": data},
             "model": model,
             "init": {"rule": "kaiming"},
             "optim": {"name": optim, "lr": 0.1, "steps": 1000, "batch": 32},
@@ -40,8 +48,9 @@ def _recipe(model: dict[str, Any], data: str = "digits", optim: str = "sgd") -> 
 
 
 def _network(recipe: Recipe) -> torch.nn.Module:
-    if recipe.data.name == "modular":
-        return build(recipe.model, (3,), recipe.data.p, recipe.data.p + 1)
+    if isinstance(recipe.data, Modular):
+        length, vocabulary, classes = recipe.data.shape()
+        return build(recipe.model, (length,), classes, vocabulary)
     shape, classes = size.IMAGES[recipe.data.name]
     return build(recipe.model, shape, classes, 0)
 
@@ -62,6 +71,8 @@ def test_parameters_are_the_networks(model: dict[str, Any]) -> None:
         ({"name": "resnet56", "width": 16}, "cifar10"),
         ({"name": "mlp", "width": 64, "depth": 3}, "fashion_mnist"),
         ({"name": "transformer", "width": 64}, "modular"),
+        ({"name": "transformer", "width": 64, "gated": True, "mlp": 32}, "modular"),
+        ({"name": "token_mlp"}, "modular"),
     ],
 )
 def test_operations_are_about_those_of_the_network(model: dict[str, Any], data: str) -> None:

@@ -11,6 +11,7 @@ import torch
 
 from initmem.data.load import load
 from initmem.study import size
+from initmem.study.objective_section import NoPenalty, Radial
 from initmem.study.recipe import Recipe
 from initmem.training.batched import Batched, alone
 from initmem.training.loop import ENGINES, train
@@ -35,6 +36,14 @@ RESNET = {"name": "resnet9", "width": 4}
 CONV = {"name": "resnet9", "width": 8}
 SHORT = {"batch": 10, "steps": 30}
 MODULAR = {"name": "modular", "p": 7}
+GATED = {"gated": True, "head_width": 3, "mlp": 11, "activation": "relu", "positions": "none"}
+PENALTY = {"name": "radial", "strength": 0.5, "radius": 2.0}
+PULLED = recipe(
+    data=MODULAR,
+    model={"name": "token_mlp", "embedding": 5, "width": 13},
+    optim={"lr": 0.1, "batch": 9, "steps": 30},
+    penalty=PENALTY,
+)
 BATCHED = [recipe(model=ODD, optim={"batch": 7, "steps": 30, **optim}) for optim in OPTIMS]
 GRAPH = [
     recipe(model=RESNET, optim={"batch": 10, "steps": 30, **optim})
@@ -52,6 +61,16 @@ CASES = [
             optim={"name": "adamw", "lr": 0.01, "batch": None, "steps": 30},
         ),
     ),
+    (
+        "batched",
+        recipe(
+            data=MODULAR,
+            model={"name": "transformer", "width": 10, "heads": 2, "norm_at": "post", **GATED},
+            optim={"name": "adam", "lr": 0.01, "batch": 9, "steps": 30},
+        ),
+    ),
+    ("batched", PULLED),
+    ("batched", recipe(model=ODD, penalty={**PENALTY, "site": "last"}, precision="bf16")),
     ("batched", recipe(model=CONV, optim={"name": "momentum", "lr": 0.05, **SHORT})),
     ("batched", recipe(model=CONV, precision="bf16", data={"crop": 1, "flip": True})),
     (
@@ -116,7 +135,7 @@ def test_a_replica_depends_on_its_neighbours_in_no_bit(engine: str, of: Recipe) 
     depends_on_no_neighbour(engine, of)
 
 
-@pytest.mark.parametrize("at", [0, 7, 9])
+@pytest.mark.parametrize("at", [0, 7, 9, 11])
 def test_nor_with_two_threads(at: int) -> None:
     torch.set_num_threads(2)
     try:
@@ -150,6 +169,23 @@ def test_each_has_its_own_rates() -> None:
     same(together[1], finished("batched", (second, 0))[0])
     assert together[0].losses_T[0] == together[1].losses_T[0]
     assert together[0].losses_T[5] != together[1].losses_T[5]
+
+
+@pytest.mark.parametrize("site", ["pre", "post", "last"])
+def test_each_has_its_own_penalty(site: str) -> None:
+    free, weak, strong = (
+        PULLED.model_copy(update={"penalty": Radial(name="radial", site=site, **fields)})
+        for fields in ({"strength": 0.0}, {"strength": 0.01}, {"strength": 1.0, "radius": 3.0})
+    )
+    without = PULLED.model_copy(update={"penalty": NoPenalty(name="none")})
+    assert shape(free) == shape(strong) != shape(without)
+    together = finished("batched", (free, 0), (weak, 0), (strong, 0))
+    for outcome, of in zip(together, (free, weak, strong), strict=True):
+        same(outcome, finished("batched", (of, 0))[0])
+        plain = finished("loop", (of, 0))[0]
+        torch.testing.assert_close(outcome.losses_T, plain.losses_T, rtol=1e-4, atol=1e-4)
+    same(together[0], finished("batched", (without, 0))[0])
+    assert not torch.allclose(together[0].losses_T, together[2].losses_T, rtol=1e-2)
 
 
 @pytest.mark.parametrize("engine", ["batched", "graph"])
@@ -191,6 +227,20 @@ def test_a_checkpoint_holds_one_replica_and_is_of_its_engine() -> None:
     assert abs(len(memory[0].saved[29]) - len(one.saved[29])) < 64  # digits of the seconds
     plain = begun(of, 0, "loop")
     assert not plain.restore(one.saved[29]) and plain.step == 0
+
+
+def test_what_batched_trains_not() -> None:
+    plain = {"name": "transformer", "width": 12}
+    data = {**MODULAR, "equals": False}
+    assert PULLED.stacks and recipe(model=ODD, penalty=PENALTY).stacks
+    pulled = recipe(data=data, model=plain, penalty=PENALTY)
+    tied = recipe(data=data, model={**plain, "tied": True})
+    text = recipe(data={"name": "text"}, model=plain)
+    assert [of.unstacked for of in (pulled, tied, text)] == [
+        "transformer with a penalty",
+        "transformer with model.tied true",
+        "data set that asks 64 times, as text does",
+    ]
 
 
 def test_large_networks_train_alone(monkeypatch: pytest.MonkeyPatch) -> None:

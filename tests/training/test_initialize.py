@@ -21,7 +21,13 @@ NETWORKS = {
     "transformer": recipe(
         data={"name": "modular", "p": 7}, model={"name": "transformer", "width": 32}
     ),
+    "gated": recipe(
+        data={"name": "modular", "p": 7},
+        model={"name": "transformer", "width": 32, "depth": 3, "gated": True, "head_width": 6},
+    ),
 }
+QUERIES_KEYS = 2 * 4 * 6
+"""Rows of the last one's qkv that are no values."""
 
 
 def network(of: Recipe) -> nn.Module:
@@ -33,6 +39,9 @@ def network(of: Recipe) -> nn.Module:
 def init(**fields: object) -> FixedRule | GammaRule:
     kind = GammaRule if fields.get("rule") == "gamma" else FixedRule
     return kind.model_validate({"rule": "kaiming", **fields})
+
+
+GAMMA = init(rule="gamma", gamma=0.8)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -74,8 +83,71 @@ def test_every_tensor_has_the_asked_std(name: str, rule: str) -> None:
 def test_gamma_is_a_power_of_fan_in() -> None:
     built = nn.Sequential()
     built.stem = nn.Linear(100, 400, bias=False)
-    audit = initialize(built, init(rule="gamma", gamma=0.8), seed=0)
+    audit = initialize(built, GAMMA, seed=0)
     assert audit.drawn[0].asked_std == pytest.approx(100**-0.8)
+    of = {d.tensor: d.asked_std for d in initialize(network(NETWORKS["gated"]), GAMMA, 0).drawn}
+    inputs = {"qkv": 32, "gate": 32, "out": 24, "up": 32, "down": 128}
+    wanted = {f"body.{i}.{n}.weight": d for i in range(3) for n, d in inputs.items()}
+    wanted |= {"stem.tokens.weight": 32, "stem.positions.weight": 32, "head.weight": 32}
+    assert of == {name: pytest.approx(d**-0.8) for name, d in wanted.items()}
+
+
+PARTS = [
+    ("qk", {"qkv.weight": slice(QUERIES_KEYS)}),
+    ("vo", {"qkv.weight": slice(QUERIES_KEYS, None), "gate.weight": slice(None),
+            "out.weight": slice(None)}),
+    ("mlp", {"up.weight": slice(None), "down.weight": slice(None)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", ["kaiming", "lecun", "torch", "gamma"])
+@pytest.mark.parametrize(("factor", "of"), PARTS, ids=[factor for factor, _ in PARTS])
+def test_a_factor_multiplies_its_part_and_nothing_else(
+    factor: str, of: dict[str, slice], rule: str
+) -> None:
+    one, two = network(NETWORKS["gated"]), network(NETWORKS["gated"])
+    before = initialize(one, init(rule=rule), seed=5)
+    after = initialize(two, init(rule=rule, **{factor: 2.0}), seed=5)
+    for name, weight in one.named_parameters():
+        rows = of.get(name.partition(".")[2].partition(".")[2], slice(0))
+        expected = weight.detach().clone()
+        expected[rows] *= 2
+        assert torch.equal(two.get_parameter(name), expected), name
+    stds = {d.tensor: (d.asked_std, d.measured_std) for d in before.drawn}
+    for drawn in after.drawn:
+        if "[" not in drawn.tensor:
+            times = 2 if drawn.tensor.partition(".")[2].partition(".")[2] in of else 1
+            wanted = tuple(times * std for std in stds[drawn.tensor])
+            assert (drawn.asked_std, drawn.measured_std) == wanted
+
+
+def test_parts_with_a_std_of_their_own_are_audited_apart() -> None:
+    built = network(NETWORKS["gated"])
+    audit = initialize(built, init(scale=3.0, qk=0.5, vo=2.0, body=0.1), seed=1)
+    lines = {d.tensor: d for d in audit.drawn}
+    qkv = built.get_parameter("body.0.qkv.weight").detach()
+    parts = qkv.split([QUERIES_KEYS, QUERIES_KEYS // 2])
+    for part, factor, rows in zip(("qk", "v"), (0.5, 2.0), parts, strict=True):
+        line = lines[f"body.0.qkv.weight[{part}]"]
+        assert (line.group, line.count) == ("body", rows.numel())
+        assert line.asked_std == pytest.approx(0.3 * factor * math.sqrt(2 / 32))
+        assert line.measured_std == pytest.approx(rows.square().mean().sqrt().item(), rel=1e-5)
+    assert "body.0.qkv.weight" not in lines
+    drawn = [n for n, _ in built.named_parameters() if n not in audit.untouched]
+    assert sorted(audit.tensors) == sorted(drawn) and len(lines) == len(drawn) + 3
+    together = initialize(network(NETWORKS["gated"]), init(qk=2.0, vo=2.0), seed=1)
+    assert [d.tensor for d in together.drawn] == audit.tensors
+
+
+@pytest.mark.parametrize("rule", ["gamma", "torch"])
+def test_what_is_added_to_the_residual_is_divided_by_the_root_of_its_depth(rule: str) -> None:
+    plain, deep = network(NETWORKS["gated"]), network(NETWORKS["gated"])
+    initialize(plain, init(rule=rule), seed=5)
+    initialize(deep, init(rule=rule, residual="depth"), seed=5)
+    for name, weight in plain.named_parameters():
+        added = name.endswith(("out.weight", "down.weight"))
+        expected = weight / math.sqrt(6) if added else weight
+        torch.testing.assert_close(deep.get_parameter(name), expected, rtol=1e-6, atol=0)
 
 
 def test_scales_of_one_seed_have_the_same_noise_and_seeds_do_not() -> None:
@@ -96,13 +168,16 @@ def test_biases_and_norms_are_left_alone_and_listed() -> None:
         assert torch.equal(built.get_parameter(name), before.get_parameter(name))
 
 
-def test_tied_tensors_are_scaled_once() -> None:
-    built = nn.Module()
-    built.stem, built.head = nn.Embedding(50, 40), nn.Linear(40, 50, bias=False)
-    built.head.weight = built.stem.weight
-    audit = initialize(built, init(rule="torch", scale=4.0), seed=0)
-    assert [d.tensor for d in audit.drawn] == ["stem.weight"]
-    assert audit.drawn[0].measured_std == pytest.approx(4.0, rel=0.1)
+@pytest.mark.parametrize("rule", ["torch", "kaiming"])
+def test_tied_tensors_are_drawn_once(rule: str) -> None:
+    fields = {"name": "transformer", "width": 32, "tied": True}
+    of = recipe(data={"name": "modular", "p": 50, "equals": False}, model=fields)
+    built = build(of.model, (2,), 50, 50)
+    audit = initialize(built, init(rule=rule, scale=4.0, head=9.0), seed=0)
+    tokens = next(d for d in audit.drawn if d.tensor == "stem.tokens.weight")
+    assert built.head.weight is built.stem.tokens.weight
+    assert "head.weight" not in [*audit.tensors, *audit.untouched]
+    assert tokens.measured_std == pytest.approx(4.0 * (1 if rule == "torch" else 0.25), rel=0.1)
 
 
 def test_an_undone_request_is_an_error() -> None:

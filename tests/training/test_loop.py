@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from initmem.data.dataset import order
+from initmem.data.dataset import Split, assemble_tokens, order
 from initmem.data.load import load
 from initmem.study.recipe import Recipe
 from initmem.training.checkpoint import pack, unpack
@@ -37,6 +37,9 @@ CUT = [
     recipe(data={"name": "modular", "p": 7}, model={"name": "token_mlp", "width": 16},
            penalty={"name": "radial", "strength": 0.5},
            optim={"name": "adamw", "lr": 0.01, "batch": 10, "steps": 30}),
+    recipe(data={"name": "modular", "p": 7, "equals": False},
+           model={"name": "transformer", "width": 16, "tied": True, "gated": True},
+           optim={"name": "adam", "lr": 0.01, "batch": 10, "steps": 30}),
 ]  # fmt: skip
 
 
@@ -94,6 +97,22 @@ def test_two_runs_are_equal_and_two_seeds_are_not() -> None:
     of = recipe()
     same(finish(of), finish(of))
     assert not torch.equal(finish(of).losses_T, finish(of, seed=1).losses_T)
+
+
+def test_a_network_that_answers_twice_is_trained_on_the_mean_over_answers() -> None:
+    of = recipe(data={"name": "addition", "digits": 1, "train": 30, "validation": 9, "test": 8},
+                model={"name": "transformer", "width": 8},
+                optim={"name": "adam", "lr": 0.01, "batch": 10, "steps": 30})  # fmt: skip
+    splits = [Split(torch.randint(12, (n, 5)), torch.randint(12, (n, 2))) for n in (30, 9, 8)]
+    training = Training(of, 0, assemble_tokens(of.data, splits), CPU)
+    logits_BTC = training.network(splits[0].inputs)
+    assert logits_BTC.shape == (30, 2, 12)
+    expected = -logits_BTC.log_softmax(-1).gather(-1, splits[0].targets[..., None]).mean()
+    torch.testing.assert_close(training.loss(splits[0].inputs, splits[0].targets), expected)
+    exhaust(train([training], [Memory()], 1000))
+    outcome = training.outcome()
+    assert outcome.curve[-1]["train_loss"] < expected
+    assert len(outcome.final.test_predictions) == 8 * 2
 
 
 def test_selected_is_the_earliest_best_and_final_the_last() -> None:

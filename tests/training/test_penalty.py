@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from initmem.data.load import load
+from initmem.study.objective_section import Radial
 from initmem.study.recipe import Recipe
 from initmem.training.loop import train
-from initmem.training.penalty import radial
+from initmem.training.penalty import Penalties, radial
 from initmem.training.replica import Training
 from tests.tiny import Memory, exhaust, recipe
 
@@ -113,6 +115,25 @@ def test_strength_0_is_no_penalty_and_a_strength_pins_the_radius() -> None:
 def _off_the_sphere(one: Training) -> float:
     one.loss(*one.batch())
     return float(sum(radial(h.detach(), 1.0) for h in one.penalty.seen))
+
+
+@pytest.mark.parametrize("site", ["pre", "post", "last"])
+def test_a_stack_is_pulled_as_its_networks_are(site: Any) -> None:
+    sections = [
+        Radial(name="radial", site=site, strength=s, radius=1.0 + s) for s in (0.5, 0.0, 2.0)
+    ]
+    h_LRDB = torch.randn(2, 3, 5, 7)
+    h_LRDB[:, :, :, 0] = 0
+    h_LRDB.requires_grad_()
+    seen = {"pre": list(h_LRDB), "post": list(h_LRDB)}
+    losses_R = Penalties(sections, CPU).added_to(torch.arange(3.0), seen)
+    (slopes_LRDB,) = torch.autograd.grad(losses_R.sum(), h_LRDB)
+    for r, one in enumerate(sections):
+        layers = h_LRDB[-1 if site == "last" else 0 :, r]
+        alone = r + one.strength * sum(radial(h_DB.T, one.radius) for h_DB in layers)
+        torch.testing.assert_close(losses_R[r], alone)
+        (slope_LRDB,) = torch.autograd.grad(alone, h_LRDB)
+        torch.testing.assert_close(slopes_LRDB[:, r], slope_LRDB[:, r])
 
 
 def test_a_penalty_where_the_network_has_no_such_vectors_is_refused() -> None:

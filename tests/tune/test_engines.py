@@ -92,7 +92,9 @@ def test_an_error_is_its_own_replicas(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_network_without_a_form_is_refused(tmp_path: Path) -> None:
     text = TINY.replace("name: mlp, width: 16", "name: resnet9, width: 12")
     text = text.replace("resources: {", "resources: {engine: batched, ")
-    told = r"tiny.yaml:15: resources.engine: .* resnet9 whose width is a multiple of 8; write loop"
+    told = (
+        r"tiny.yaml:15: resources.engine: .* resnet9 whose width is no multiple of 8; write loop"
+    )
     with pytest.raises(StudyError, match=told):
         study(tmp_path, text=text)
 

@@ -227,6 +227,8 @@ def test_the_top_eigenvalue_is_the_largest_by_its_value() -> None:
     assert top_eigenvalue(lambda v: spectrum[:2] * v, signs(2)) == pytest.approx(0, abs=1e-6)
     assert top_eigenvalue(lambda v: 0 * v, signs(64)) == 0
     assert math.isnan(top_eigenvalue(lambda v: math.inf * v, signs(64)))
+    two = torch.tensor([3.0, 0.0]).repeat(32)  # where Lanczos ends, and draws a new vector
+    assert len({top_eigenvalue(lambda v: two * v, signs(64)) for _ in range(5)}) == 1
     dense = torch.linspace(0, 1, 3000) ** 0.1
     assert math.isnan(top_eigenvalue(lambda v: dense * v, signs(3000), restarts=1))
 

@@ -4,6 +4,7 @@ says is in test_probe_values.py."""
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from initmem.records.rows import complete, from_text, to_text
 from initmem.study import size
 from initmem.study.plan import Replica
 from initmem.study.recipe import Recipe
+from initmem.training.batched import Batched
 from initmem.training.checkpoint import pack, unpack
 from initmem.training.loop import train
 from initmem.training.outcome import Outcome
@@ -145,6 +147,28 @@ def test_steps_of_the_readings(every: int | None, optim: dict[str, Any], steps: 
     if "stop_loss" not in optim:
         assert size.readings(of) == (len(steps), 5)
     assert finished(recipe(probes={"every": 4}), "loop").readings == []
+
+
+def test_seconds_of_probes_are_counted_once_and_with_those_who_took_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By a clock that stands still but for a step of the stack (2 s) and a probe (5 s)."""
+    now, step = [0.0], Batched.update
+
+    def passes(seconds: float) -> dict[tuple[str, str], float]:
+        now[0] += seconds
+        return {("a", "b"): 1.0}
+
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setitem(PROBES, "radius", lambda training: passes(5))
+    monkeypatch.setattr(Batched, "update", lambda self: passes(2) and step(self))
+    ofs = recipe(), recipe(probes={"radius": True})
+    trainings = [Training(of, 0, load(of.data, Path("data")), CPU, "batched") for of in ofs]
+    memories = [Memory(), Memory()]
+    exhaust(train(trainings, memories, checkpoint_every=7))
+    assert [(t.probing, t.seconds) for t in trainings] == [(0, 30), (20, 50)]
+    states = [unpack(memory.saved[14]) for memory in memories]
+    assert [(s["probing"], s["seconds"]) for s in states] == [(0, 14), (10, 24)]
 
 
 def test_what_does_not_exist_is_null() -> None:

@@ -128,6 +128,7 @@ def page(run: Run, made: Made, images: dict[str, str]) -> str:
         differing=sorted(set(versions.loc[versions["what"].duplicated(), "what"])),
         settings=_settings(run),
         hours=run.rows["run.seconds"].sum() / 3600,
+        probing=tables.probing(run.rows),
         source=json.dumps(run.study.model_dump(mode="json", exclude_defaults=True), indent=2),
     )
 

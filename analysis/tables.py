@@ -178,6 +178,17 @@ def audit(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+def probing(rows: pd.DataFrame) -> float | None:
+    """Percent of the training time that probes took, of the replicas that have readings; None
+    without one."""
+    probed = rows[
+        rows["readings"].map(lambda readings: readings is not None and len(readings) > 0)
+    ]
+    if probed.empty:
+        return None
+    return float(100 * probed["run.probing"].sum() / probed["run.seconds"].sum())
+
+
 def untouched(rows: pd.DataFrame) -> list[str]:
     """Parameters that the init rule of some replica left as built."""
     return sorted({name for names in rows["untouched"].dropna() for name in names})

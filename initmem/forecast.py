@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from initmem.study.plan import Arm, Cell, arms, blocks, cell, count, draws
 from initmem.study.recipe import Recipe
-from initmem.study.size import checkpoint_bytes, large, parameters, row_bytes
+from initmem.study.size import checkpoint_bytes, large, parameters, readings, row_bytes
 from initmem.study.spec import Study
 
 
@@ -68,7 +68,20 @@ def _cost(study: Study) -> str:
     return (
         f"{_at_most(study)}{steps:,} steps in all, networks of up to {size:,} parameters\n"
         f"disk, about: {_bytes(2 * checkpoint)} of checkpoints for each replica in training, "
-        f"{_bytes(table)} for the records" + _faster(study, recipes)
+        f"{_bytes(table)} for the records" + _probed(recipes) + _faster(study, recipes)
+    )
+
+
+def _probed(recipes: list[Recipe]) -> str:
+    """What the probes read of a replica, where there are any."""
+    names = dict.fromkeys(name for recipe in recipes for name in recipe.probes.on)
+    if not names:
+        return ""
+    counts = [readings(recipe) for recipe in recipes]
+    steps, numbers = max(times for times, _ in counts), max(a * b for a, b in counts)
+    return (
+        f"\nprobes {', '.join(names)}: read at up to {many(steps, 'step')} of a replica, "
+        f"about {many(numbers, 'reading')}"
     )
 
 

@@ -56,6 +56,10 @@ def test_plan_estimates_without_torch_or_ray(tiny: Path) -> None:
     assert "600 steps in all, networks of up to 1,184 parameters" in said and "checkpoints" in said
     hint = "engine loop trains the networks of a block one after the other; --set resources.engine"
     assert hint in said
+    assert "probes" not in said
+    probed = call("plan", tiny, "--set", "probes.rank=true", "--set", "probes.groups=true").output
+    told = "probes rank, groups: read at up to 4 steps of a replica, about 36 readings\n"
+    assert told in probed
     for no_gain in ("resources.engine=auto", "resources.replicas=1", "model.width=100000"):
         assert hint not in call("plan", tiny, "--set", no_gain).output
     code = "import sys; from initmem.cli import main; main(standalone_mode=False); " \

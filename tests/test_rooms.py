@@ -19,7 +19,8 @@ MAY = {
     "initmem/study": {STUDY, "pydantic", "pydantic_core", "yaml"},
     "initmem/data": {STUDY, DATA, "torch", "torchvision", "numpy", "sklearn"},
     "initmem/models": {STUDY, MODELS, "torch"},
-    "initmem/training": {STUDY, DATA, MODELS, TRAINING, "torch"},
+    # scipy, in one thread, for the eigenvalues of a matrix that is known by its products alone
+    "initmem/training": {STUDY, DATA, MODELS, TRAINING, "torch", "scipy", "threadpoolctl"},
     "initmem/memory": {"numpy", "scipy", "sklearn", "threadpoolctl", "pandas", MEMORY},
     "initmem/search": {STUDY, MEMORY, SEARCH, "numpy", "optuna", "scipy"},
     "initmem/records": {STUDY, MEMORY, RECORDS, "pyarrow", "pandas", "pydantic"},

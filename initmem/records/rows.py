@@ -97,6 +97,7 @@ SCHEMA = pa.schema(
         "curve": pa.list_(_CURVE),
         "norms": pa.list_(_NORMS),
         "readings": pa.list_(_READING),  # of the recipe's probes
+        "cosines": pa.binary(),  # k x k int8, hundredths: of rows of the final first hidden matrix
         "audit": pa.list_(_AUDIT),
         "untouched": pa.list_(pa.string()),  # parameters that the init rule leaves as built
         "parameters": pa.int64(),

@@ -45,20 +45,26 @@ class Probes(Section):
     read."""
     radius: bool = False
     """Mean |h| / sqrt(d) of each layer's pre-activations, norm of all weights, and mean norm of
-    the logits, on validation examples."""
+    the logits, on the first 512 validation examples."""
     radial_share: bool = False
     """Radial share of the task's gradient at pre-activations, d |P_r g|^2 / |g|^2, the mean of the
-    ratios: 1 for a random direction. On training and on validation examples."""
+    ratios: 1 for a random direction. On the first 512 training and validation examples."""
     rank: bool = False
     """Effective rank, participation ratio and stable rank of each weight matrix, and the effective
     rank of each layer's pre-activations."""
     condensation: bool = False
     """Cosines between the rows of each weight matrix: mean of their sizes, and the share above
-    0.7."""
+    0.7; the final ones of the first hidden matrix are kept as column `cosines`."""
     hessian: bool = False
-    """Largest eigenvalue and trace of the Hessian of the train loss, with the loss itself."""
+    """Largest eigenvalue and trace of the Hessian of the train loss, with the loss itself, on the
+    first 512 training examples. Costs as much as 100 to 200 steps on these."""
     sink: bool = False
     """Share of attention that goes to the first token, from all later ones."""
     groups: bool = False
     """Validation loss and accuracy by group of answers: digits of a sum; characters of a text by
     what tells them."""
+
+    @property
+    def on(self) -> list[str]:
+        """The names of the probes that are read."""
+        return [name for name in type(self).model_fields if getattr(self, name) is True]

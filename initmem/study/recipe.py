@@ -51,6 +51,10 @@ class Recipe(Section):
         if isinstance(self.penalty, Radial) and self.penalty.site not in self.model.sites:
             allowed = ", ".join(self.model.sites) or "no site"
             raise invalid("penalty.site", f"{self.model.name} has {allowed}")
+        if self.probes.radial_share and "pre" not in self.model.sites:
+            raise invalid(
+                "probes.radial_share", f"{self.model.name} has no pre-activations to read"
+            )
         if not isinstance(self.model, Transformer):
             self._without_attention()
         elif self.model.tied and self.data.shape()[1] != self.data.shape()[2]:  # type: ignore[union-attr]  # of tokens

@@ -36,8 +36,17 @@ AUDIT_BYTES = 100
 """A tensor's line in the audit of the initialization."""
 EVALUATION_BYTES = 5 * 20
 """Five numbers of the training curve as text."""
+READING_BYTES = 110
+"""A number that a probe read, as text with its step, name and place."""
+PACKED_READING_BYTES = 50
+"""The same in a checkpoint."""
+COSINES_BYTES = 64 * 64
+"""Those of the probe `condensation`, compressed and in base64."""
 LABEL_BYTES = 0.6
 """A predicted label, compressed and in base64."""
+
+GROUPS = 4
+"""Of answers, where the network answers several times."""
 
 LARGE = 1e9
 """Operations of a step from which a replica is trained alone on a CPU: its products fill a core,
@@ -76,10 +85,10 @@ def large(recipe: Recipe, shape: tuple[int, ...] | None = None) -> bool:
 
 
 def checkpoint_bytes(recipe: Recipe) -> int:
-    """Estimate of a checkpoint: float32 weights, best predictor and optimizer state."""
+    """Estimate of a checkpoint: float32 weights, best predictor, optimizer state and readings."""
     slots = SLOTS[recipe.optim.name]
     muon = recipe.optim.name == "muon"
-    size = CHECKPOINT_BYTES
+    size = CHECKPOINT_BYTES + math.prod(readings(recipe)) * PACKED_READING_BYTES
     for part, elements in tensors(recipe):
         copies = 2 + (1 if muon and part == "body" else slots)
         size += copies * (4 * elements + TENSOR_BYTES)
@@ -87,12 +96,37 @@ def checkpoint_bytes(recipe: Recipe) -> int:
 
 
 def row_bytes(recipe: Recipe) -> int:
-    """Estimate of a replica's record: two test predictions, the curve, the audit."""
+    """Estimate of a replica's record: two test predictions, curve, audit, what probes read."""
     answers = recipe.data.answers() if isinstance(recipe.data, Tokens) else 1
     predictions = 2 * LABEL_BYTES * recipe.data.sizes()[2] * answers
     evaluations = math.ceil(recipe.total_steps / recipe.evaluation_interval)
     audit = AUDIT_BYTES * sum(1 for _ in tensors(recipe))
-    return RECORD_BYTES + math.ceil(predictions) + EVALUATION_BYTES * evaluations + audit
+    times, numbers = readings(recipe)
+    probed = READING_BYTES * times * numbers + COSINES_BYTES * recipe.probes.condensation
+    return RECORD_BYTES + math.ceil(predictions) + EVALUATION_BYTES * evaluations + audit + probed
+
+
+def readings(recipe: Recipe) -> tuple[int, int]:
+    """At how many steps the recipe's probes are read, and how many numbers each time; the groups
+    of the data set are an estimate."""
+    model, probes = recipe.model, recipe.probes
+    blocks = model.depth if isinstance(model, Transformer) else 0
+    # Queries, keys and values are one tensor and three matrices.
+    matrices = sum(part != "vector" for part, _ in tensors(recipe)) + 2 * blocks
+    taps = model.depth if isinstance(model, MLP | TokenMLP) else blocks
+    several = isinstance(recipe.data, Tokens) and recipe.data.answers() > 1
+    numbers = {
+        "radius": taps + 2,
+        "radial_share": 2 * taps,
+        "rank": 3 * matrices + taps,
+        "condensation": 2 * matrices,
+        "hessian": 4,
+        "sink": blocks,
+        "groups": 2 * (GROUPS if several else 1),
+    }
+    interval = probes.every or recipe.evaluation_interval
+    times = 1 + math.ceil(recipe.total_steps / interval) if probes.on else 0
+    return times, sum(numbers[name] for name in probes.on)
 
 
 def tensors(recipe: Recipe) -> Iterator[Tensor]:

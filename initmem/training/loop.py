@@ -106,7 +106,7 @@ def _train(
     recipe = engine.members[0].recipe
     step = engine.members[0].step
     clock = time.perf_counter()
-    _probe(engine)
+    clock += _probe(engine)
     while engine.members and step < recipe.total_steps:
         engine.update()
         step += 1
@@ -116,20 +116,29 @@ def _train(
         evaluating = step % recipe.evaluation_interval == 0 or last
         if evaluating:
             _evaluate(engine)
-        _probe(engine)
+        clock += _probe(engine)
+        saving = step % checkpoint_every == 0 and not last
+        if evaluating or saving:
+            clock = _timed(engine.members, clock)
         if evaluating:
             members = list(engine.members)
-            seconds = (time.perf_counter() - clock) / len(members)
             for training in members:
-                training.seconds += seconds
                 if training.finite:
                     yield training
             clock = time.perf_counter()
             if gone := [training for training in members if training.ended]:
                 engine.part(gone)
-        if step % checkpoint_every == 0 and not last:
+        if saving:
             for training in engine.members:
                 kept[training].save(step, pack(training.state()))
+
+
+def _timed(members: list[Training], since: float) -> float:
+    """Share the seconds that went by out among them. Returns the time."""
+    clock = time.perf_counter()
+    for training in members:
+        training.seconds += (clock - since) / len(members)
+    return clock
 
 
 def _evaluate(engine: Engine) -> None:
@@ -142,7 +151,6 @@ def _evaluate(engine: Engine) -> None:
         training.evaluated(at_train, at_validation, ood)
 
 
-def _probe(engine: Engine) -> None:
-    for training in engine.members:
-        if training.probes_now:
-            training.probe()
+def _probe(engine: Engine) -> float:
+    """Seconds taken, which are already counted with those whose probes took them."""
+    return sum(training.probe() for training in engine.members if training.probes_now)

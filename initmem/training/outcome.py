@@ -62,6 +62,8 @@ class Outcome:
     audit: Audit
     norms: list[dict[str, Any]] = field(default_factory=list)
     readings: list[dict[str, Any]] = field(default_factory=list)
+    cosines: bytes | None = None
+    """Of rows of the final network, see `probes/weights.py`."""
     steps_to: StepsTo = field(default_factory=StepsTo)
     diverged_step: int | None = None
 
@@ -119,6 +121,7 @@ class Outcome:
             "curve": [{k: _finite(v) for k, v in p.items()} for p in self.curve],
             "norms": [{k: _finite(v) for k, v in norm.items()} for norm in self.norms],
             "readings": [{k: _finite(v) for k, v in one.items()} for one in self.readings],
+            "cosines": self.cosines,
             "audit": [asdict(drawn) for drawn in self.audit.drawn],
             "untouched": self.audit.untouched,
         }

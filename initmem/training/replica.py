@@ -26,6 +26,7 @@ from initmem.training.optimizers import Stepper
 from initmem.training.outcome import Outcome, Predictor, weight_norms
 from initmem.training.penalty import Penalty
 from initmem.training.probes import Reading, read
+from initmem.training.probes.weights import packed_cosines
 
 EVALUATION_BATCH = 512
 STEPPERS: dict[str, Any] = {"loop": Stepper, "batched": Slots, "graph": Slots}
@@ -150,12 +151,14 @@ class Training:
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits [B, C], or [B, T, C] where the network answers T times."""
-        inputs = self.data.prepare(inputs)
-        if inputs.ndim == 4:
-            inputs = inputs.contiguous(memory_format=self.format)
         with self.autocast():
-            logits: Tensor = self.network(inputs)
+            logits: Tensor = self.network(self.prepared(inputs))
         return logits.float()
+
+    def prepared(self, inputs: Tensor) -> Tensor:
+        """What the network takes, in the layout that it takes it in."""
+        inputs = self.data.prepare(inputs)
+        return inputs.contiguous(memory_format=self.format) if inputs.ndim == 4 else inputs
 
     def autocast(self) -> torch.autocast:
         bf16 = self.recipe.precision == "bf16"
@@ -207,11 +210,15 @@ class Training:
         fresh = not self.readings or self.readings[-1]["step"] < self.step
         return self.finite and fresh and (self.step % interval == 0 or last)
 
-    def probe(self) -> None:
-        """Read the recipe's probes, if there are any; training is not touched."""
+    def probe(self) -> float:
+        """Read the recipe's probes, if there are any; training is not touched. Returns the
+        seconds it took, which count as training."""
         clock = time.perf_counter()
         self.readings += read(self)
-        self.probing += time.perf_counter() - clock
+        took = time.perf_counter() - clock
+        self.seconds += took
+        self.probing += took
+        return took
 
     @property
     def ended(self) -> bool:
@@ -233,6 +240,8 @@ class Training:
         """To be called once, at the end: the network becomes the selected one."""
         weights = {name: self._weight(name).clone() for name in self.start}
         final = self._tested(self.curve[-1]) if self.finite else None
+        condenses = self.finite and self.recipe.probes.condensation
+        cosines = packed_cosines(self.network) if condenses else None
         selected = None
         if self.best:
             self.network.load_state_dict(self.best)
@@ -246,6 +255,7 @@ class Training:
             steady=self.recipe.optim.schedule == "constant",
             curve=self.curve,
             readings=self.readings,
+            cosines=cosines,
             steps_to=self.recipe.steps_to,
             selected=selected,
             final=final,

@@ -67,6 +67,7 @@ def test_the_page_stands_alone(finished: Path) -> None:
     assert "All 48 planned replicas are there." in page
     assert "4 means over 2 seeds each" in page
     assert "norm.bias, norm.weight" in page
+    assert "Probes took" not in page
 
 
 def test_the_page_says_which_clock_and_which_cells(tmp_path: Path) -> None:
@@ -93,9 +94,11 @@ def test_the_study_in_the_page_is_the_study(finished: Path, tmp_path: Path) -> N
 def test_what_a_user_writes_is_escaped(tmp_path: Path) -> None:
     text = make.STUDY.replace("erase the memory?", "<script>alert(1)</script> & co?")
     strange = dict.fromkeys(("device", "version.torch"), "<script>2</script>")
+    reading = {"step": 0, "probe": "rank", "quantity": "q", "where": "w", "value": 1.0}
 
     def change(replica: plan.Replica) -> dict[str, object]:
-        return {**make.some_lost(replica), **strange, "untouched": ["<script>3</script>\u202e"]}
+        return {**make.some_lost(replica), **strange, "untouched": ["<script>3</script>\u202e"],
+                "readings": [reading], "run.probing": 0.9}  # fmt: skip
 
     folder = make.run(tmp_path / "run", make.study(tmp_path, text), change, rows=24)
     assert analyse(folder).exit_code == 0
@@ -104,6 +107,7 @@ def test_what_a_user_writes_is_escaped(tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; co?" in page
     assert page.count("&lt;script&gt;2") == 2 and "&lt;script&gt;3" in page
     assert "RuntimeError: &lt;memory&gt;" in page
+    assert "over all replicas. Probes took 20.0% of the training time.</p>" in page
 
 
 def test_a_partial_run_says_how_much_is_there(tmp_path: Path) -> None:

@@ -139,6 +139,18 @@ def test_audit_finds_the_tensor_that_is_furthest_off(tmp_path: Path) -> None:
     assert list(found["sampling"]) == [0.1] * 4
 
 
+def test_the_time_of_probes_is_of_the_replicas_that_were_probed(tmp_path: Path) -> None:
+    def change(replica: plan.Replica) -> dict[str, object]:
+        reading = {"step": 0, "probe": "rank", "quantity": "q", "where": "w", "value": None}
+        seconds = {"run.probing": 0.3 + replica.seed, "run.seconds": 4.0}
+        return {"readings": [reading], **seconds} if replica.recipe.init.scale > 1 else {}
+
+    study = make.study(tmp_path, make.STUDY, "search.draws=1")
+    rows = tables.read(make.run(tmp_path / "run", study, change)).rows
+    assert tables.probing(rows) == pytest.approx(100 * 0.8 / 4)
+    assert tables.probing(rows[rows["init.scale"] <= 1]) is None
+
+
 def test_versions_that_differ_have_a_line_each(tmp_path: Path) -> None:
     study = make.study(tmp_path, make.STUDY, "search.draws=1")
     folder = make.run(tmp_path / "run", study, lambda r: {"threads": 1 + r.seed})

@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from initmem.models import build
 from initmem.study import size
+from initmem.study.objective_section import Probes
 from initmem.study.recipe import Recipe, variants
 from initmem.study.token_data import Modular
 
@@ -114,5 +115,10 @@ def test_a_record_grows_with_test_set_evaluations_and_tensors() -> None:
     assert 5_000 < size.row_bytes(small) < 10_000
     more = small.model_copy(update={"eval_every": 10})
     assert size.row_bytes(more) - size.row_bytes(small) == 90 * size.EVALUATION_BYTES
+    probed = small.model_copy(update={"probes": Probes(radius=True, condensation=True, every=200)})
+    assert size.readings(probed) == (6, 2 + 2 * 11)
+    apart = size.row_bytes(probed) - size.row_bytes(small)
+    assert apart == 6 * 24 * size.READING_BYTES + size.COSINES_BYTES
+    assert size.checkpoint_bytes(probed) > size.checkpoint_bytes(small) + 5_000
     assert size.row_bytes(_recipe({"name": "resnet9", "width": 8}, "cifar10")) > 15_000
     assert size.row_bytes(_recipe({"name": "resnet110"})) > size.row_bytes(small) + 20_000

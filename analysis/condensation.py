@@ -81,7 +81,7 @@ def _draw(cosines: pd.DataFrame) -> Figure:
     colours, norm = "RdBu_r", Normalize(-1, 1)
     columns = max(3, len(values))
     size = 7.0 / columns
-    drawn = style.figure(7.6, (size + 0.45) * len(cells) + 0.2)
+    drawn = style.figure(7.6, (size + 0.65) * len(cells) + 0.2)
     grid = drawn.subplots(len(cells), columns, squeeze=False)
     for axis in grid.flat:
         axis.set_axis_off()
@@ -95,17 +95,15 @@ def _draw(cosines: pd.DataFrame) -> Figure:
             name = f"{of['axis'].iloc[0]} {style.number(value)}"
             axis.set_title(f"{name}\n{_alike(cosine_KK)}", fontsize=8)
         if cell:
-            row[0].annotate(
-                cell, (0, 1), xytext=(0, 28), xycoords="axes fraction",
-                textcoords="offset points", fontweight="bold", fontsize=9,
-            )  # fmt: skip
+            style.head(row[0], cell, 2)
     bar = drawn.colorbar(
         ScalarMappable(norm, colours),
         ax=list(grid.flat),
         label="cosine",
         aspect=20,
         pad=0.02,
-        shrink=0.8,
+        shrink=0.8 / len(cells),
+        anchor=(0, 1),
     )
     bar.outline.set_visible(False)
     return drawn

@@ -31,10 +31,10 @@ MOST_RATIOS = 24
 def make(run: Run) -> dict[str, tuple[pd.DataFrame, ...]]:
     """The tables that figures, files and sentences come from, by name; the first is empty where
     the rows have nothing for it."""
-    read = readings.table(run)
+    read, times = readings.table(run), grokking.made(run)
     return {
-        "generalization": grokking.made(run),
-        "time_to_generalize": time_map.table(run),
+        "generalization": times,
+        "time_to_generalize": time_map.table(run, times[0]),
         "curves": curves.table(run),
         **{f"readings_{probe}": (read.get(probe, pd.DataFrame()),) for probe in PROBES},
         "condensation": (condensation.table(run),),
@@ -54,6 +54,7 @@ def view(
 ) -> dict[str, Any]:
     """What `course.html` shows: tables of text, sentences, images by name."""
     times, ratios = made["generalization"]
+    beside = grokking.compared(ratios) if len(ratios) else ratios
     answers = made["ood"][0]
     none = pd.DataFrame()
     return {
@@ -61,8 +62,8 @@ def view(
         "axis": run.study.memory_axis,
         "times": grokking.texts(run, times) if len(times) else none,
         "times_said": grokking.said(run, times, ratios) if len(times) else [],
-        "ratios": grokking.compared(ratios.head(MOST_RATIOS)) if len(ratios) else none,
-        "hidden_ratios": max(0, len(ratios) - MOST_RATIOS),
+        "ratios": beside.head(MOST_RATIOS),
+        "hidden_ratios": max(0, len(beside) - MOST_RATIOS),
         "fit": run.rows["steps_to.train"].iloc[0],
         "hidden_curves": _hidden(run, made["curves"][0]),
         "symmetric": run.rows["selected.symmetric_accuracy"].notna().any(),

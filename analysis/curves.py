@@ -41,6 +41,12 @@ def chosen(run: Run, cells: list[str], most: int) -> list[str]:
     return [cell for cell in cells if cell in picked]
 
 
+def having(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """The rows whose list in this column is there and not empty."""
+    there = rows[column].map(lambda found: found is not None and len(found) > 0)
+    return rows[there.astype(bool)]
+
+
 def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows of token data -> curves of single networks, and their medians over seeds; both empty
     where there are none.
@@ -50,13 +56,13 @@ def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     for by the study, in percent). medians: panel, value, place, set, step, accuracy; a network
     that ended early keeps its last accuracy in them.
     """
-    rows = of_tokens(run)
-    rows = rows[[curve is not None and len(curve) > 0 for curve in rows["curve"]]]
+    rows = having(of_tokens(run), "curve")
     kept = chosen(run, list(rows["cell"].unique()), MOST)
     axis, names = run.study.memory_axis, labels(run)
     values = run.study.axes[axis]
     lines = []
-    for row in rows[rows["cell"].isin(kept)].to_dict("records"):
+    used = ["cell", axis, "seed", "curve", "steps_to.validation"]
+    for row in rows.loc[rows["cell"].isin(kept), used].to_dict("records"):
         points = pd.DataFrame(list(row["curve"]))
         for name, (column, _) in SETS.items():
             if points.get(column, pd.Series(dtype=float)).isna().all():

@@ -26,6 +26,9 @@ SHARES = (0.95, 0.99)
 """Of which one is computed beside the share that the study names."""
 
 
+USED = ["steps_to_validation", "optim.stop_validation", "steps", "total_steps"]
+
+
 def of_tokens(run: Run) -> pd.DataFrame:
     """The rows whose data are sequences of tokens."""
     kinds = {name: data.kind for name, data in variants("data").items()}  # type: ignore[attr-defined]  # of each
@@ -52,7 +55,7 @@ def times(rows: pd.DataFrame, share: float | None = None) -> Times | None:
     right (`optim.stop_validation`) before this share, so that nobody knows."""
     rows = rows[~rows["state"].isin(APART)]
     step_N, seen_N = [], []
-    for row in rows.to_dict("records"):
+    for row in rows[[*USED, "curve"]].to_dict("records"):
         step = row["steps_to_validation"] if share is None else _reached(row["curve"], share)
         stop = row["optim.stop_validation"]
         if pd.isna(step) and row["steps"] < row["total_steps"] and pd.notna(stop):

@@ -38,7 +38,9 @@ def texts(run: Run, table: pd.DataFrame) -> pd.DataFrame:
     lines["steps to fit"] = table["fitted"].map(_steps)
     each: list[Any] = table.to_dict("records")
     lines[f"steps to {share}"] = [_known(line["median"], line["at_least"]) for line in each]
-    lines["interval"] = [_interval(line) for line in each]
+    covered = table["coverage"].dropna().unique()
+    alike = f"{100 * covered[0]:.4g}% interval" if len(covered) == 1 else "interval"
+    lines[alike] = [_interval(line, len(covered) > 1) for line in each]
     lines["range"] = [_range(line) for line in each]
     lines[f"steps to {other}"] = [
         _known(line["other_median"], line["other_at_least"]) for line in each
@@ -47,40 +49,39 @@ def texts(run: Run, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def compared(ratios: pd.DataFrame) -> pd.DataFrame:
-    """`generalization.ratios` as it is read."""
+    """`generalization.ratios` as it is read, without those of which neither median is known."""
+    ratios = ratios.dropna(subset=["ratio"])
     each: list[Any] = ratios.to_dict("records")
-    return pd.DataFrame(
+    lines = pd.DataFrame(
         {
             "field": ratios["field"],
             "at": ratios["shared"],
             "reference": ratios["reference"],
             "value": ratios["other"],
-            "times fewer steps": [
-                "-" if pd.isna(line["ratio"]) else f"{line['bound']} {line['ratio']:.3g}".strip()
-                for line in each
-            ],
+            "times fewer steps": [f"{x['bound']} {x['ratio']:.3g}".strip() for x in each],
             "95% interval": [_ends(line["low"], line["high"]) for line in each],
             "seeds": ratios["seeds"].astype(str),
         }
     )
+    return lines if ratios["shared"].any() else lines.drop(columns="at")
 
 
 def said(run: Run, table: pd.DataFrame, ratios: pd.DataFrame) -> list[str]:
-    """Sentences: the medians over the memory axis (over another axis, where it lists one value)
-    with their ratios to the first value; then what they must not be read as."""
-    shown = []
+    """Sentences: the medians over the memory axis with their ratios to the first value; then what
+    they must not be read as."""
     if ratios.empty:
-        alone = table.iloc[0]
-        shown.append(f"Median steps to {_percent(alone['share'])}: {_group(alone)}.")
-    else:
-        of_field = ratios[ratios["field"] == ratios["field"].iloc[0]]
-        lines = table.set_index(["cell", "value"])
-        one = [
-            _sentence(str(at), group, lines)
-            for at, group in of_field.groupby("shared", sort=False)
+        share = _percent(table["share"].iloc[0])
+        return [
+            f"Steps to {share} are not known: training ended at a smaller share "
+            "(optim.stop_validation)."
         ]
-        shown += one if len(one) <= FEW else [_soonest(run, table)]
-    return shown + _notes(run, table)
+    over_axis = ratios[ratios["field"] == run.study.memory_axis]
+    lines = table.set_index(["cell", "value"])
+    shown = [
+        _sentence(str(cell), group, lines)
+        for cell, group in over_axis.groupby("shared", sort=False)
+    ]
+    return [*(shown if len(shown) <= FEW else [_soonest(run, table)]), *_notes(run, table)]
 
 
 def _sentence(shared: str, ratios: pd.DataFrame, lines: pd.DataFrame) -> str:
@@ -97,11 +98,12 @@ def _sentence(shared: str, ratios: pd.DataFrame, lines: pd.DataFrame) -> str:
         f"{_group(lines.loc[(line['cell'], line['value'])], str(line['other']))}{_times(line)}"
         for _, line in others.iterrows()
     ]
-    where = f"{shared}: " if shared else ""
+    head = f"{shared}: median" if shared else "Median"
     at = f"{first['field']} {first['reference']}"
     many = f" (the soonest of {len(ratios) + 1} values)" if len(ratios) > LISTED else ""
     share = _percent(reference["share"])
-    return f"{where}Median steps to {share}: {_group(reference, at)}, {'; '.join(said)}{many}."
+    each = ("; " if len(said) > 1 else ", ").join([_group(reference, at), *said])
+    return f"{head} steps to {share}: {each}{many}."
 
 
 def _group(line: pd.Series, at: str = "") -> str:
@@ -136,16 +138,17 @@ def _ends(low: float, high: float) -> str:
 
 
 def _soonest(run: Run, table: pd.DataFrame) -> str:
+    share, cells = _percent(table["share"].iloc[0]), table["cell"].nunique()
     known = table.dropna(subset=["median"])
+    late = cells - known["cell"].nunique()
+    if known.empty:
+        return f"In none of {cells} cells half of the networks generalize to {share} at any value."
     first = known.loc[known.groupby("cell", sort=False)["median"].idxmin()]
     counts = first["value"].map(number).value_counts()
-    cells = table["cell"].nunique()
-    each = [f"{value} in {count}" for value, count in counts.items()]
-    late = cells - len(first)
-    none = [f"no value in {late}, where fewer than half generalize"] if late else []
-    share = _percent(table["share"].iloc[0])
-    which = ", ".join(each + none)
-    return f"Soonest to {share} of {cells} cells, by the median: {run.study.memory_axis} {which}."
+    each = ", ".join(f"{value} in {count}" for value, count in counts.items())
+    none = f"; in {late} fewer than half generalize at any value" if late else ""
+    axis = run.study.memory_axis
+    return f"Soonest to {share}, by the median, is {axis} {each} of {cells} cells{none}."
 
 
 def _notes(run: Run, table: pd.DataFrame) -> list[str]:
@@ -190,13 +193,13 @@ def _known(median: float, least: float) -> str:
     return f"> {_steps(least)}" if pd.isna(median) and pd.notna(least) else _steps(median)
 
 
-def _interval(line: Any) -> str:
+def _interval(line: Any, coverage: bool) -> str:
     if pd.isna(line["coverage"]):
         return "-"
     ends = f"{_steps(line['low'])} or more"
     if np.isfinite(line["high"]):
         ends = f"{_steps(line['low'])} to {_steps(line['high'])}"
-    return f"{ends} ({100 * line['coverage']:.4g}%)"
+    return f"{ends} ({100 * line['coverage']:.4g}%)" if coverage else ends
 
 
 def _range(line: Any, word: str = "") -> str:
@@ -229,8 +232,8 @@ def main(run: str, figure: str | None) -> None:
             f"{run}: grokking: the study has no data of tokens that are right as a whole"
         )
     click.echo(texts(read, table).to_string(index=False))
-    if len(ratios):
-        click.echo(f"\n{compared(ratios).to_string(index=False)}")
+    if len(ratios) and len(beside := compared(ratios)):
+        click.echo(f"\n{beside.to_string(index=False)}")
     click.echo("\n" + "\n".join(said(read, table, ratios)))
     if figure:
         save(curves.draw(*curves.table(read)), figure)

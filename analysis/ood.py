@@ -23,7 +23,8 @@ WORDS = {"reasoning": "by reasoning", "symmetric": "by symmetry"}
 def table(run: Run) -> pd.DataFrame:
     """A line a cell and value of the memory axis, over networks that did not diverge or fail.
     Columns: cell (label), value, n (seeds), fitted (of them), for each of PREDICTORS and WAYS
-    mean, low and high (95%, Student's t over seeds, within 0 to 100; nan for one seed), as in
+    mean, low and high (95%, Student's t over seeds, within 0 to 100; nan where
+    seeds do not differ), as in
     selected.reasoning, selected.reasoning.low; best: the mean of each seed's best over training by
     reasoning, which is selected on what it reports. Empty without a set out of distribution."""
     axis, names = run.study.memory_axis, labels(run)
@@ -50,10 +51,10 @@ def table(run: Run) -> pd.DataFrame:
 
 def _mean(value_S: np.ndarray) -> tuple[float, float, float]:
     size = len(value_S)
-    if size < 2:
-        return (float(value_S.mean()) if size else np.nan), np.nan, np.nan
-    mean, error = value_S.mean(), value_S.std(ddof=1) / np.sqrt(size)
-    reach = student.ppf(0.975, size - 1) * error
+    mean = value_S.mean() if size else np.nan
+    if size < 2 or np.ptp(value_S) == 0:
+        return float(mean), np.nan, np.nan
+    reach = student.ppf(0.975, size - 1) * value_S.std(ddof=1) / np.sqrt(size)
     return float(mean), float(max(0.0, mean - reach)), float(min(100.0, mean + reach))
 
 

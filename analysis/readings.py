@@ -3,8 +3,6 @@ the memory axis."""
 
 from __future__ import annotations
 
-import textwrap
-
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -14,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from analysis import style
-from analysis.curves import chosen, colour, legend, legend_height, over_seeds
+from analysis.curves import chosen, colour, having, legend, legend_height, over_seeds
 from analysis.differences import labels
 from analysis.tables import Run
 
@@ -37,13 +35,14 @@ def table(run: Run) -> dict[str, pd.DataFrame]:
     MOST combinations of cell, quantity and where, as far as each quantity has one: evenly among
     the cells, then among the places of a quantity."""
     axis, values, names = run.study.memory_axis, run.study.axes[run.study.memory_axis], labels(run)
-    rows = run.rows[[read is not None and len(read) > 0 for read in run.rows["readings"]]]
+    rows = having(run.rows, "readings")
     kept = chosen(run, list(rows["cell"].unique()), CELLS)
+    used = ["cell", axis, "seed", "readings"]
     lines = [
         pd.DataFrame(list(row["readings"])).assign(
             cell=names[row["cell"]], seed=row["seed"], of=values.index(row[axis])
         )
-        for row in rows[rows["cell"].isin(kept)].to_dict("records")
+        for row in rows.loc[rows["cell"].isin(kept), used].to_dict("records")
     ]
     if not lines:
         return {}
@@ -86,8 +85,10 @@ def draw(readings: pd.DataFrame) -> Figure:
 def _draw(readings: pd.DataFrame) -> Figure:
     cells = list(readings["cell"].unique())
     pairs = readings[["quantity", "where"]].drop_duplicates()
+    pairs = pairs.sort_values("quantity", kind="stable", key=_first_seen)
     facets = list(zip(pairs["quantity"], pairs["where"], strict=True))
-    columns = min(COLUMNS, len(facets))
+    wheres = pairs["quantity"].value_counts().max()
+    columns = wheres if 1 < wheres <= COLUMNS else min(COLUMNS, len(facets))
     each = -(-len(facets) // columns)
     known = readings.drop_duplicates("place").sort_values("place")
     drawn = style.figure(7.6, 2.1 * each * len(cells) + 0.6 + legend_height(len(known)))
@@ -101,22 +102,22 @@ def _draw(readings: pd.DataFrame) -> Figure:
             axis.set_visible(True)
             of_facet = readings[(readings["quantity"] == quantity) & (readings["where"] == where)]
             _panel(axis, of_facet, of_facet[of_facet["cell"] == cell])
-            title = textwrap.fill(f"{quantity} {where}".replace("_", " "), 30)
-            axis.set_title(title, fontsize=8, loc="left")
+            axis.set_title(f"{quantity.replace('_', ' ')}\n{where}", fontsize=8)
             last = i == len(cells) - 1 and k + columns >= len(facets)
             axis.tick_params(labelbottom=last)
             axis.set_xlabel("step" if last else "")
         if cell:
-            grid[i * each, 0].annotate(
-                cell, (0, 1), xytext=(0, 22), xycoords="axes fraction",
-                textcoords="offset points", fontweight="bold", fontsize=9,
-            )  # fmt: skip
+            style.head(grid[i * each, 0], cell, 2)
     handles = [
         Line2D([], [], color=style.INK, lw=1.6, label="median"),
         Patch(fc=style.INK, alpha=0.15, label="all seeds"),
     ]
     legend(drawn, known, handles)
     return drawn
+
+
+def _first_seen(names: pd.Series) -> pd.Series:
+    return names.map({name: i for i, name in enumerate(names.unique())})
 
 
 def _panel(axis: Axes, of_facet: pd.DataFrame, lines: pd.DataFrame) -> None:

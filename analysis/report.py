@@ -99,9 +99,7 @@ def page(run: Run, made: Made, images: dict[str, str]) -> str:
     environment.filters["chance"] = style.chance
     environment.filters["points"] = lambda value: "-" if pd.isna(value) else f"{value:.1f}"
     versions = tables.versions(run.rows)
-    return environment.get_template(
-        "report.html"
-    ).render(
+    return environment.get_template("report.html").render(
         study=run.study,
         answer=said(run, made),
         caveat=answer.caveat(run),

@@ -119,6 +119,12 @@ def panels(
     return drawn, list(grid.flat[: len(labels)])
 
 
+def head(axes: Axes, label: str, lines: int) -> None:
+    """A label above the title of a panel, which has so many lines; the panels below it have it in
+    common. As a title, it takes height in the layout and no width."""
+    axes.set_title(label + "\n" * (lines + 1), loc="left", fontweight="bold")
+
+
 def bar(drawn: Figure, axes: list[Axes], norm: Normalize, label: str) -> None:
     """The colours of SETTING, to the right of the panels."""
     rows = -(-len(axes) // 2)

@@ -11,7 +11,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from analysis import generalization, style
+from analysis import style
 from analysis.tables import Run
 from initmem.study import plan
 
@@ -21,8 +21,8 @@ NUMBERED = 60
 """Marks a panel up to which a number fits into each."""
 
 
-def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Cells -> points and the vertical axis; both empty where no axis but the memory axis is
+def table(run: Run, times: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`generalization.table` -> points and the vertical axis; both empty where no other axis is
     numeric, so that there is no map, or nothing has a time.
 
     points, a line a cell and value of the memory axis: panel (label), axis (the memory axis),
@@ -30,7 +30,7 @@ def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     generalized), at_least, late (whether the median is beyond at_least), share (in percent),
     verdict (none), and a count for each of `tables.LOST`. axis: the first line of `Run.axes`.
     """
-    times, axes = generalization.table(run), run.axes.iloc[:1]
+    axes = run.axes.iloc[:1]
     if times.empty or axes.empty:
         return pd.DataFrame(), pd.DataFrame()
     field, values = axes["field"].iloc[0], run.study.axes[run.study.memory_axis]
@@ -72,6 +72,9 @@ def _draw(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:
     known = points["median"].dropna()
     norm = LogNorm(known.min(), max(known.max(), 1.01 * known.min())) if len(known) else None
     style.span(panels[0].yaxis, y["low"], y["high"], y["log"], zero)
+    if points["late"].any():  # room for what stands below a mark
+        low, high = panels[0].get_ylim()
+        panels[0].set_ylim(low * (low / high) ** 0.1 if y["log"] else low - 0.1 * (high - low))
     places = points.drop_duplicates("place").sort_values("place")
     for panel, label in zip(panels, labels, strict=True):
         panel.set_xlim(-0.5, places["place"].max() + 0.5)

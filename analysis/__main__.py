@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from analysis import answer, forgetting_clock, report, tables
+from analysis.command import Analysis
 from initmem.records.files import files_at
 from initmem.study.address import below
-from initmem.study.spec import UserError, one_line
+from initmem.study.spec import one_line
 
 
-@click.command(epilog="Example: python -m analysis runs/digits")
+@click.command(cls=Analysis, epilog="Example: python -m analysis runs/digits")
 @click.argument("run", metavar="RUN")
 @forgetting_clock.MORE
 def main(run: str, more: tuple[str, ...]) -> None:
@@ -20,12 +19,8 @@ def main(run: str, more: tuple[str, ...]) -> None:
 
     RUN is the folder of a study's run, finished or not.
     """
-    try:
-        read = tables.read(run)
-        said = report.write(read, files_at(run), forgetting_clock.chosen(more))
-    except UserError as error:
-        click.echo(str(error), err=True)
-        sys.exit(2)
+    read = tables.read(run)
+    said = report.write(read, files_at(run), forgetting_clock.chosen(more))
     click.echo(said)
     if len(read.rows) < read.planned:
         click.echo(answer.progress(read))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import combinations
 from typing import Any
 
@@ -10,6 +9,7 @@ import click
 import pandas as pd
 
 from analysis import style, tables
+from analysis.command import Analysis
 from analysis.tables import Run
 from initmem.memory.difference import difference
 from initmem.study.spec import UserError
@@ -26,7 +26,7 @@ def table(run: Run) -> pd.DataFrame:
     common; without pairs one of whose memories is but a lower bound."""
     if not 2 <= len(run.cells) <= MOST:
         return pd.DataFrame()
-    labels = _labels(run)
+    names = labels(run)
     rows: dict[str, Any] = {name: g.to_dict("records") for name, g in run.rows.groupby("cell")}  # type: ignore[misc]  # names are text
     pairs = list(combinations(run.cells["cell"], 2))
     lines = []
@@ -39,8 +39,8 @@ def table(run: Run) -> pd.DataFrame:
         low, high = sorted((sign * found.low, sign * found.high))
         lines.append(
             {
-                "more": labels[more],
-                "less": labels[less],
+                "more": names[more],
+                "less": names[less],
                 "difference": abs(found.mean),
                 "low": low,
                 "high": high,
@@ -54,27 +54,22 @@ def table(run: Run) -> pd.DataFrame:
     return made if made.empty else made.sort_values("p", kind="stable", ignore_index=True)
 
 
-def _labels(run: Run) -> dict[str, str]:
-    labels = {}
+def labels(run: Run) -> dict[str, str]:
+    """Cell -> what tells it from others: its arm and its point."""
+    found = {}
     for line in run.cells.to_dict("records"):
         point = style.listed({field: line[field] for field in run.study.ranges})
-        labels[line["cell"]] = ", ".join(filter(None, [run.arms[line["arm"]], point]))
-    return labels
+        found[line["cell"]] = ", ".join(filter(None, [run.arms[line["arm"]], point]))
+    return found
 
 
-@click.command(epilog="Example: python -m analysis.differences runs/decay_window")
+@click.command(cls=Analysis, epilog="Example: python -m analysis.differences runs/decay_window")
 @click.argument("run", metavar="RUN")
 def main(run: str) -> None:
     """Say which cells of a study remember more than which."""
-    try:
-        found = table(tables.read(run))
-        if found.empty:
-            raise UserError(
-                f"{run}: differences: needs 2 to {MOST} cells, with two seeds in common"
-            )
-    except UserError as error:
-        click.echo(str(error), err=True)
-        sys.exit(2)
+    found = table(tables.read(run))
+    if found.empty:
+        raise UserError(f"{run}: differences: needs 2 to {MOST} cells, with two seeds in common")
     for line in found.to_dict("records"):
         ends = f"({line['low']:.1f} to {line['high']:.1f})"
         said = f"{line['difference']:5.1f} {ends:15} p {style.chance(line['p']):7}"

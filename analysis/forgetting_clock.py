@@ -7,8 +7,6 @@ its error is that on cells left out of the fit, one at a time.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -21,6 +19,7 @@ from matplotlib.figure import Figure
 
 from analysis import clocks, style, tables
 from analysis.clocks import Clock
+from analysis.command import Analysis, drawable, save
 from analysis.tables import Run
 from initmem.memory.measures import MEASURE, named
 from initmem.study import plan
@@ -198,25 +197,22 @@ def _collapse(panel: Axes, cells: pd.DataFrame, norm: Any) -> None:
     panel.scatter(x_N, memory_N, c=colours, s=18, linewidths=0.4, edgecolors="white", zorder=3)
 
 
-@click.command(epilog="Example: python -m analysis.forgetting_clock runs/sgd_l2 runs/adam")
+@click.command(
+    cls=Analysis, epilog="Example: python -m analysis.forgetting_clock runs/sgd_l2 runs/adam"
+)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @MORE
 @click.option("--figure", metavar="FILE", help="Draw them all into a .png or .pdf.")
 def main(runs: tuple[str, ...], more: tuple[str, ...], figure: str | None) -> None:
     """Say which clock tells the memory of the cells of each run."""
-    try:
-        if figure and Path(figure).suffix not in (".png", ".pdf"):
-            raise UserError(f"{figure}: figure: must end in .png or .pdf")
-        points, errors = collected([tables.read(run) for run in runs], chosen(more))
-        if errors.empty:
-            raise UserError(f"{', '.join(runs)}: clock: fewer than {FEWEST} cells with a memory")
-    except UserError as error:
-        click.echo(str(error), err=True)
-        sys.exit(2)
+    drawable(figure)
+    points, errors = collected([tables.read(run) for run in runs], chosen(more))
+    if errors.empty:
+        raise UserError(f"{', '.join(runs)}: clock: fewer than {FEWEST} cells with a memory")
     click.echo(errors.drop(columns="measure").round(2).to_string(index=False))
     click.echo("\n".join(said(errors)))
     if figure:
-        Path(figure).write_bytes(style.encoded(draw(points, errors))[Path(figure).suffix[1:]])
+        save(draw(points, errors), figure)
 
 
 def collected(runs: list[Run], of: list[Clock]) -> tuple[pd.DataFrame, pd.DataFrame]:

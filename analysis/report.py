@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from analysis import (
     accuracy_by_scale,
     answer,
+    course,
     differences,
     forgetting_clock,
     frontier,
@@ -53,12 +54,13 @@ def write(run: Run, to: Files, chosen: list[Clock]) -> str:
     made = make(run, chosen)
     drawn = {
         name: style.encoded(draw(*made[name]))
-        for name, (_, draw) in FIGURES.items()
+        for name, (_, draw) in (FIGURES | course.FIGURES).items()
         if len(made[name][0])
     }
     files = {"cells.parquet": _parquet(run.cells), "cells.csv": _csv(run.cells)}
     if len(made["differences"][0]):
         files["differences.csv"] = _csv(made["differences"][0])
+    files |= {name: _csv(table) for name, table in course.files(made).items()}
     for name, kinds in drawn.items():
         files |= {f"figures/{name}.{suffix}": content for suffix, content in kinds.items()}
     images = {name: base64.b64encode(kinds["png"]).decode() for name, kinds in drawn.items()}
@@ -76,6 +78,7 @@ def make(run: Run, chosen: list[Clock]) -> Made:
         "memory_against_regularization": regularization.table(run),
         "forgetting_clocks": forgetting_clock.table(run, chosen),
         "differences": (differences.table(run),),
+        **course.make(run),
     }
 
 
@@ -110,7 +113,9 @@ def page(run: Run, made: Made, images: dict[str, str]) -> str:
         figures=[
             (name, FIGURES[name][0].format(run.measure.short.capitalize()), image)
             for name, image in images.items()
+            if name in FIGURES
         ],
+        course=course.view(run, made, images),
         axes=list(run.axes["field"]),
         surface=not made["phase_diagram"][2].empty,
         clocks=forgetting_clock.said(made["forgetting_clocks"][1]),

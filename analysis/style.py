@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
@@ -136,6 +136,12 @@ def panels(
     return drawn, list(grid.flat[: len(labels)])
 
 
+def head(axes: Axes, label: str, lines: int) -> None:
+    """A label above the title of a panel, which has so many lines; the panels below it have it in
+    common. As a title, it takes height in the layout and no width."""
+    axes.set_title(label + "\n" * (lines + 1), loc="left", fontweight="bold")
+
+
 def bar(drawn: Figure, axes: list[Axes], norm: Normalize, label: str) -> None:
     """The colours of SETTING, to the right of the panels."""
     rows = -(-len(axes) // 2)
@@ -170,14 +176,15 @@ def mark(
     colour: Any,
     text: str = "",
     small: bool = False,
+    hatch: str = "",
 ) -> None:
     """One cell: a mark in its colour with its number inside, its shape the verdict; an open disc
     if it has none. A hatched rim (the whole disc, if open) says that replicas of it are lost.
-    `line` has a verdict and a count for each of HATCHES. Its size is in points: 20, or 11 without
-    a number, or 6 if small, too small for hatches."""
+    `line` has a verdict and a count for each of HATCHES; `hatch` is one more. Its size is in
+    points: 20, or 11 without a number, or 6 if small, too small for hatches."""
     shape = SHAPES.get(line["verdict"], "o")
     size = (20 if text else 6 if small else 11) * {"s": 0.9, "D": 0.85}.get(shape, 1.0)
-    lost = "".join(hatch * DENSITY for state, hatch in HATCHES.items() if line[state])
+    lost = hatch * DENSITY + "".join(h * DENSITY for state, h in HATCHES.items() if line[state])
     place: dict[str, Any] = {"zorder": 3, "clip_on": False, "linewidths": 0.7, "edgecolors": INK}
     if (lost and not small) or colour is None:
         outer = size if small else max(size + 9, 18) if colour is not None else 15
@@ -199,8 +206,8 @@ def legend_height(points: pd.DataFrame) -> float:
     return 0.3 * -(-len(shapes + hatches) // 4)
 
 
-def state_legend(drawn: Figure, points: pd.DataFrame) -> None:
-    """Which hatch is which state, below the figure, for the states that occur."""
+def state_legend(drawn: Figure, points: pd.DataFrame, more: Sequence[Patch] = ()) -> None:
+    """Which hatch is which state, below the figure, for the states that occur, and `more`."""
     names = {"missing": "not trained yet"}
     shapes: list[Any] = [
         Line2D([], [], ls="", marker=shape, ms=8, color=PALE, label=verdict)
@@ -215,9 +222,9 @@ def state_legend(drawn: Figure, points: pd.DataFrame) -> None:
         for s in HATCHES
         if points[s].any()
     ]  # fmt: skip
-    if shapes or patches:
+    if handles := [*shapes, *patches, *more]:
         drawn.legend(
-            handles=shapes + patches, loc="outside lower center", ncols=4, handlelength=2.2,
+            handles=handles, loc="outside lower center", ncols=4, handlelength=2.2,
             handleheight=1.4, fontsize=8,
         )  # fmt: skip
 

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from analysis import style
 from analysis.curves import chosen, colour, having, legend, legend_height, over_seeds
@@ -33,7 +34,7 @@ def table(run: Run) -> dict[str, pd.DataFrame]:
     step, value (of the memory axis), place (its position among the values, 0 to 1), axis (the
     memory axis), and over seeds: reading (median), low and high (smallest and largest). At most
     MOST combinations of cell, quantity and where, as far as each quantity has one: evenly among
-    the cells, then among the places of a quantity."""
+    the cells, then the first places of a quantity behind the stem."""
     axis, values, names = run.study.memory_axis, run.study.axes[run.study.memory_axis], labels(run)
     rows = having(run.rows, "readings")
     kept = chosen(run, list(rows["cell"].unique()), CELLS)
@@ -63,10 +64,15 @@ def _over_seeds(readings: pd.DataFrame, cells: int) -> pd.DataFrame:
     places = readings.groupby("quantity", sort=False)["where"].unique()
     room = max(MOST // cells, len(places))
     each = max(k for k in range(1, room + 1) if sum(min(k, len(w)) for w in places) <= room)
-    kept = {(what, where) for what, wheres in places.items() for where in evenly(wheres, each)}
+    kept = {(what, where) for what, wheres in places.items() for where in _first(wheres, each)}
     pairs = pd.Series(list(zip(readings["quantity"], readings["where"], strict=True)))
     shown = readings[pairs.isin(kept).to_numpy()]
     return over_seeds(shown, ["cell", "quantity", "where", "of"], "reading")
+
+
+def _first(places: np.ndarray, most: int) -> list[str]:
+    """At most that many of them, from the first layer on; embeddings last."""
+    return sorted(places, key=lambda place: place.startswith("stem."))[:most]
 
 
 def evenly(names: np.ndarray, most: int) -> list[str]:
@@ -124,10 +130,11 @@ def _panel(axis: Axes, of_facet: pd.DataFrame, lines: pd.DataFrame) -> None:
     """of_facet: of all cells, for they share the limits."""
     low, high = of_facet["low"].min(), of_facet["high"].max()
     steps = of_facet["step"]
-    style.span(axis.xaxis, max(1, steps[steps > 0].min()), max(2, steps.max()), True)
+    style.span(axis.xaxis, 0, max(1, steps.max()), False)
+    axis.xaxis.set_major_locator(MaxNLocator(3, integer=True))
     if pd.notna(low):
         style.span(axis.yaxis, low, high, low > 0 and high > WIDE * low)
-    for _, line in lines[lines["step"] > 0].groupby("of", sort=True):
+    for _, line in lines.groupby("of", sort=True):
         paint = colour(line["place"].iloc[0])
         axis.plot(line["step"], line["reading"], color=paint, lw=1.4)
         axis.fill_between(line["step"], line["low"], line["high"], color=paint, alpha=0.15, lw=0)

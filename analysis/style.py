@@ -248,7 +248,9 @@ def span(axis: Axis, low: float, high: float, log: bool, zero: float | None = No
     on a log axis, below low, a value of 0 stands."""
     axes, name = axis.axes, axis.axis_name  # type: ignore[attr-defined]  # not in the stubs
     if not log:
-        spare = 0.09 * (high - low) or max(abs(high), 1.0) * 0.1
+        spare = 0.09 * (high - low)
+        if spare < 1e-6:  # one value, or several that no axis tells apart
+            spare = max(abs(high), 1.0) * 0.1
         getattr(axes, f"set_{name}lim")(low - spare, high + spare)
         return
     getattr(axes, f"set_{name}scale")("log")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 from initmem.memory import spread
+from initmem.memory.measures import MEASURES
 from initmem.records.store import Store, counted
 from initmem.search.agenda import Agenda
 from initmem.study.plan import asked_by, count
-from initmem.study.spec import one_line
+from initmem.study.spec import Study, one_line
 
 EVERY_S = {True: 1.0, False: 30.0}
 """Seconds between two lines, on a terminal and in a pipe."""
@@ -44,9 +46,7 @@ class Watch:
         done, planned = len(rows), count(study, self.agenda.ended)
         parts = [f"{study.name}: {done}/{planned} replicas", counted(rows)]
         if last_cell:
-            value = spread(last_cell)["memory"]
-            told = "not trained" if value is None else f"{value:.1f} points"
-            parts.append(f"memory of the last cell {told}")
+            parts.append(f"memory of the last cell {_told(study, last_cell)}")
         if self.first is None and done > self.before:
             self.first = now, done
         if self.first is not None and self.first[1] < done < planned:
@@ -70,6 +70,14 @@ class Watch:
             self.width = len(line)
         else:
             print(line, flush=True)
+
+
+def _told(study: Study, last_cell: list[dict[str, Any]]) -> str:
+    found = spread(last_cell, study.measure)
+    if found["memory"] is None:
+        return "censored" if "censored" in found else "not trained"
+    bound = "at least " if "censored" in found else ""
+    return f"{bound}{found['memory']:.1f} {MEASURES[study.measure].unit}"
 
 
 def duration(seconds: float) -> str:

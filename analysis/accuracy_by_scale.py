@@ -21,14 +21,19 @@ MARKERS = {"undertrained": "v", "diverged": "x", "failed": "+"}
 CENSORED = "^"
 """Of replicas that are measured by a lower bound, open."""
 
-SETTINGS = {"lr_x_l2": "lr x L2", "optim.lr": "learning rate", "draw": "draw"}
+SETTINGS = {
+    "lr_x_l2": "lr x L2",
+    "optim.lr": "learning rate",
+    "optim.weight_decay": "weight decay",
+    "draw": "draw",
+}
 
 
 def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows -> the replicas, and the means of those that trained.
 
     replicas: panel (label), cell, setting (what colours the line), field (its name: the first of
-    lr x L2, learning rate and draw that varies), axis (the memory axis), value, place (of the
+    SETTINGS that varies), axis (the memory axis), value, place (of the
     value on the panel: itself if all are positive numbers, else its position), seed, state,
     measure (of the study), accuracy (its value), censored (whether that is a lower bound).
     means: panel, cell, setting, place, accuracy, seeds (in the mean).

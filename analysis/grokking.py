@@ -58,7 +58,7 @@ def compared(ratios: pd.DataFrame) -> pd.DataFrame:
             "at": ratios["shared"],
             "reference": ratios["reference"],
             "value": ratios["other"],
-            "times fewer steps": [f"{x['bound']} {x['ratio']:.3g}".strip() for x in each],
+            "reference / value": [f"{x['bound']} {x['ratio']:.3g}".strip() for x in each],
             "95% interval": [_ends(line["low"], line["high"]) for line in each],
             "seeds": ratios["seeds"].astype(str),
         }

@@ -36,7 +36,13 @@ CROWDED = 100
 """Cells a panel above which marks are small."""
 
 SHORT = {"optim.lr": "lr", "optim.l2": "L2", "optim.weight_decay": "weight decay"}
-LONG = {"optim.lr": "learning rate", "optim.l2": "L2 penalty", "init.scale": "init scale"}
+LONG = {
+    "optim.lr": "learning rate",
+    "optim.l2": "L2 penalty",
+    "optim.weight_decay": "weight decay",
+    "init.scale": "init scale",
+    "init.gamma": "gamma",
+}
 
 RC: Any = {
     "font.size": 9,

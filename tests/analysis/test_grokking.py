@@ -43,7 +43,7 @@ def test_a_median_beyond_the_budget_is_a_bound(tmp_path: Path) -> None:
     assert text["steps to 95%"].tolist() == ["> 1,000", "200"]
     assert text["93.75% interval"].tolist() == ["800 or more", "100 to 300"]
     assert text["range"].tolist() == ["from 800", "100 to 300"]
-    assert grokking.compared(ratios)["times fewer steps"].tolist() == ["at least 5"]
+    assert grokking.compared(ratios)["reference / value"].tolist() == ["at least 5"]
     (said,) = grokking.said(run, table, ratios)
     assert "> 1,000 at penalty.strength 0 (2 of 5, from 800), 200 at 0.5" in said
     assert ": at least 5 times fewer (95% bootstrap interval" in said

@@ -44,7 +44,7 @@ def test_every_verb_is_listed_and_no_other() -> None:
 
 
 def test_every_name_of_every_registry_stands_there() -> None:
-    for section in ("data", "model", "init", "optim"):
+    for section in ("data", "model", "init", "optim", "penalty"):
         for name in variants(section):
             assert f"`{name}`" in README, name
 

@@ -65,6 +65,18 @@ recipe: {{data: {{name: {}}}, model: {{{}}}, init: {{rule: kaiming}},
 axes: {{{axis}: [{names}]}}
 memory_axis: {axis}
 """
+TOKENS = """
+recipe:
+  data: {train: 400, validation: 60, test: 60, length: 9}
+  model: {name: transformer, width: 16, heads: 2, depth: 2, norm_at: post, gated: true}
+  init: {rule: gamma, residual: depth}
+  optim: {name: adamw, lr: 0.01, batch: 50, steps: 20}
+  penalty: {name: radial, site: residual}
+  probes: {radius: true, radial_share: true, rank: true, condensation: true, hessian: true,
+           sink: true, groups: true}
+axes: {data.name: [addition, anchors, modular, permutations, text]}
+memory_axis: data.name
+"""
 LONG = {"cuda": (600, 4), "cpu": (100, 2)}
 """Steps and draws where blocks must take seconds."""
 WORKS = [NAMED["ResNet-9 w16 32x32 b128"], NAMED["Transformer d128 mod 113 full batch"]]
@@ -108,17 +120,24 @@ def processes(device: str, folder: Path) -> str:
 
 
 def registries(device: str, folder: Path) -> str:
-    images = ", ".join(sorted(set(variants("model")) - {"transformer"}))
+    images, tokens = (
+        ", ".join(sorted(name for name, of in variants("model").items() if of.kind == kind))  # type: ignore[attr-defined]  # each has one
+        for kind in ("image", "tokens")
+    )
     digits, optims = "digits, train: 500, validation: 300", ", ".join(sorted(variants("optim")))
     networks = 0
-    for data, model, optim, axis, names in (
-        (digits, "width: 4", "name: sgd,", "model.name", images),
-        (digits, "name: resnet9, width: 4", "", "optim.name", optims),
-        ("modular, p: 23", "name: transformer", "", "optim.name", optims),
-    ):
-        text = GRID.format(data, model, optim, axis=axis, names=names)
+    grids = [
+        (axis, GRID.format(data, model, optim, axis=axis, names=names))
+        for data, model, optim, axis, names in (
+            (digits, "width: 4", "name: sgd,", "model.name", images),
+            ("modular, p: 23", "width: 12", "name: sgd,", "model.name", tokens),
+            (digits, "name: resnet9, width: 4", "", "optim.name", optims),
+            ("modular, p: 23", "name: transformer", "", "optim.name", optims),
+        )
+    ]
+    for i, (axis, text) in enumerate([*grids, ("data.name", TOKENS)]):
         for value in (True, False):
-            run = folder / f"{axis}-{data[:3]}-{value}"
+            run = folder / f"{axis}-{i}-{value}"
             initmem.run(study(device, folder, "grid", text, deterministic=value), run, local=True)
             for row in Store(run).rows():
                 told = f"{row[axis]}, deterministic: {value}: {row['state']} {row['error']}"

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis import condensation, curves, grokking, ood, readings, time_map
+from analysis import condensation, curves, grokking, ood, ood_map, readings, time_map
 from analysis.tables import Run
 from initmem.study.objective_section import Probes
 
@@ -21,6 +21,7 @@ FIGURES: dict[str, tuple[str, Callable[..., Figure]]] = {
     "curves": ("Curves", curves.draw),
     **{f"readings_{probe}": (f"Readings: {probe}", readings.draw) for probe in PROBES},
     "condensation": ("Condensation", condensation.draw),
+    "out_of_distribution": ("Out of distribution", ood_map.draw),
 }
 """Name -> heading, and what draws its tables."""
 
@@ -31,14 +32,15 @@ MOST_RATIOS = 24
 def make(run: Run) -> dict[str, tuple[pd.DataFrame, ...]]:
     """The tables that figures, files and sentences come from, by name; the first is empty where
     the rows have nothing for it."""
-    read, times = readings.table(run), grokking.made(run)
+    read, times, answers = readings.table(run), grokking.made(run), ood.table(run)
     return {
         "generalization": times,
         "time_to_generalize": time_map.table(run, times[0]),
         "curves": curves.table(run),
         **{f"readings_{probe}": (read.get(probe, pd.DataFrame()),) for probe in PROBES},
         "condensation": (condensation.table(run),),
-        "ood": (ood.table(run),),
+        "ood": (answers,),
+        "out_of_distribution": ood_map.table(run, answers),
     }
 
 

@@ -22,7 +22,8 @@ WORDS = {"reasoning": "by reasoning", "symmetric": "by symmetry"}
 
 def table(run: Run) -> pd.DataFrame:
     """A line a cell and value of the memory axis, over networks that did not diverge or fail.
-    Columns: cell (label), value, n (seeds), fitted (of them), for each of PREDICTORS and WAYS
+    Columns: id (of the cell), cell (label), value, n (seeds), fitted (of them), seen (mean test
+    accuracy of the selected predictor, in distribution), for each of PREDICTORS and WAYS
     mean, low and high (95%, Student's t over seeds, within 0 to 100; nan where
     seeds do not differ), as in
     selected.reasoning, selected.reasoning.low; best: the mean of each seed's best over training by
@@ -35,7 +36,8 @@ def table(run: Run) -> pd.DataFrame:
             group = of_cell[of_cell[axis] == value]
             if group.empty:
                 continue
-            line: dict[str, Any] = {"cell": names[str(cell)], "value": value, "n": len(group)}
+            line: dict[str, Any] = {"id": cell, "cell": names[str(cell)], "value": value}
+            line |= {"n": len(group), "seen": group["selected.test_accuracy"].mean()}
             line["fitted"] = int(group["steps_to_train"].notna().sum())
             for predictor in PREDICTORS:
                 for way, column in WAYS.items():
@@ -70,6 +72,7 @@ def texts(run: Run, table: pd.DataFrame) -> pd.DataFrame:
             run.study.memory_axis: table["value"].map(number),
             "n": table["n"].astype(str),
             "fitted": table["fitted"].astype(str),
+            "seen pairs, selected": table["seen"].map(_percent),
         }
     )
     each: list[Any] = table.to_dict("records")

@@ -35,17 +35,8 @@ def table(run: Run, times: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
         return pd.DataFrame(), pd.DataFrame()
     field, values = axes["field"].iloc[0], run.study.axes[run.study.memory_axis]
     cells = run.cells.set_index("cell")
-    arms = {arm.id: arm.values for arm in plan.arms(run.study)}
-    gridded = [f for f, r in run.study.ranges.items() if r.points and f != field]
-    panels = {
-        cell: style.listed(
-            {f: v for f, v in arms[line["arm"]].items() if f != field}
-            | {f: line[f] for f in gridded}
-        )
-        for cell, line in cells.iterrows()
-    }
     points = times[["value", "median", "at_least", "diverged", "failed"]].assign(
-        panel=times["cell"].map(panels),
+        panel=times["cell"].map(panels_of(run, field)),
         axis=run.study.memory_axis,
         place=times["value"].map({value: i for i, value in enumerate(values)}),
         y=times["cell"].map(cells[field]).astype(float),
@@ -56,6 +47,19 @@ def table(run: Run, times: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     )
     there = times["n"] + times["diverged"] + times["failed"]
     return points.assign(missing=(run.study.seeds - there).clip(lower=0)), axes
+
+
+def panels_of(run: Run, field: str) -> dict[str, str]:
+    """Id of a cell -> label of its panel on a map that has this field for the vertical axis."""
+    arms = {arm.id: arm.values for arm in plan.arms(run.study)}
+    gridded = [f for f, r in run.study.ranges.items() if r.points and f != field]
+    return {
+        str(cell): style.listed(
+            {f: v for f, v in arms[line["arm"]].items() if f != field}
+            | {f: line[f] for f in gridded}
+        )
+        for cell, line in run.cells.set_index("cell").iterrows()
+    }
 
 
 def draw(points: pd.DataFrame, axes: pd.DataFrame) -> Figure:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from analysis import condensation, course, ood, readings
+from analysis import condensation, course, ood, ood_map, readings
 from analysis.__main__ import main
 from analysis.tables import Run
 from initmem.study import plan
@@ -56,6 +56,23 @@ def test_means_over_seeds_with_intervals(tmp_path: Path) -> None:
     assert first["selected.reasoning.low"] == 0
     assert first["selected.reasoning.high"] == pytest.approx(44.841, abs=1e-3)
     assert np.isnan(second["selected.reasoning.low"]) and (second["n"], second["fitted"]) == (3, 3)
+
+
+def test_the_map_has_a_place_for_each_cell_value_and_way(tmp_path: Path) -> None:
+    change = answers({0: [10, 20, 30], 0.5: [70, 70, 70]})
+    decays = ANCHORS.replace("axes:\n", "axes:\n  optim.weight_decay: [0.01, 0.1]\n")
+    run = tokens.run(tmp_path, change, decays, "seeds=3")
+    points, axes = ood_map.table(run, ood.table(run))
+    assert axes["field"].tolist() == ["optim.weight_decay"]
+    reasoning = points[points["answers"] == "selected.reasoning"]
+    assert reasoning[["y", "place", "accuracy"]].to_numpy().tolist() == [
+        [0.01, 0, 20], [0.01, 1, 70], [0.1, 0, 20], [0.1, 1, 70],
+    ]  # fmt: skip
+    assert set(points["answers"]) == set(ood_map.ANSWERS) and set(points["panel"]) == {""}
+    drawn = [text.get_text() for text in ood_map.draw(points, axes).axes[1].texts]
+    assert drawn == ["20", "70", "20", "70"]
+    alone, _ = outside(tmp_path / "alone", change)
+    assert ood_map.table(alone, ood.table(alone))[0].empty, "one axis makes no map"
 
 
 def test_what_a_study_does_not_show(tmp_path: Path) -> None:

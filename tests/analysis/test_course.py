@@ -71,6 +71,7 @@ def test_the_map_has_a_place_for_each_cell_value_and_way(tmp_path: Path) -> None
     assert set(points["answers"]) == set(ood_map.ANSWERS) and set(points["panel"]) == {""}
     drawn = [text.get_text() for text in ood_map.draw(points, axes).axes[1].texts]
     assert drawn == ["20", "70", "20", "70"]
+    (tmp_path / "alone").mkdir()
     alone, _ = outside(tmp_path / "alone", change)
     assert ood_map.table(alone, ood.table(alone))[0].empty, "one axis makes no map"
 

@@ -19,6 +19,7 @@ from analysis.survival import Times
 from analysis.tables import Run
 from initmem.study import plan
 from initmem.study.recipe import variants
+from initmem.study.spec import word
 
 APART = ("diverged", "failed")
 """States of networks that have no time."""
@@ -177,11 +178,16 @@ def _compared(run: Run) -> Iterator[dict[str, Any]]:
                 more = {f: v for f, v in its.items() if f not in mine}
                 point = {f: cell[f] for f in run.study.ranges}
                 rest = {f: v for f, v in mine.items() if f != field} | point
-                name = ", ".join(filter(None, [style.number(its[field]), style.listed(more)]))
+                name = ", ".join(filter(None, [_named(its[field]), style.listed(more)]))
                 for value in values:
                     yield {
                         "field": field, "shared": style.listed(rest | {axis: value}),
-                        "reference": style.number(first), "other": name,
+                        "reference": _named(first), "other": name,
                         "reference_cell": cell["cell"], "reference_value": value,
                         "cell": other["cell"], "value": value,
                     }  # fmt: skip
+
+
+def _named(value: Any) -> str:
+    """Of an arm; null is a value of its own, such as a full batch."""
+    return word(value) if value is None else style.number(value)

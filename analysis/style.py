@@ -24,6 +24,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
+from initmem.study.spec import word
+
 INK, PALE = "#222222", "#8a8a8a"
 HATCHES = {"undertrained": "/", "diverged": "\\", "failed": ".", "missing": "-"}
 """A hatch each, so that a cell with two states shows both."""
@@ -68,7 +70,7 @@ RC: Any = {
 def number(value: Any) -> str:
     """Three digits, as a person writes them: 0.06, 1e-3, 1000; a dash where there is none."""
     if isinstance(value, str | bool):
-        return str(value)
+        return word(value)
     if pd.isna(value):
         return "-"
     if value == 0:
@@ -104,8 +106,11 @@ def chance(p: float) -> str:
 
 
 def listed(values: Mapping[Any, Any]) -> str:
-    """`lr 0.01, L2 1e-4`"""
-    return ", ".join(f"{SHORT.get(field, field)} {number(v)}" for field, v in values.items())
+    """`lr 0.01, L2 1e-4, optim.batch null`"""
+    return ", ".join(
+        f"{SHORT.get(field, field)} {word(v) if v is None else number(v)}"
+        for field, v in values.items()
+    )
 
 
 def colours(name: str) -> Colormap:

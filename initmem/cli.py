@@ -173,9 +173,7 @@ def status(folder: str) -> None:
         of = MEASURES[study.measure]
         if study.measure != "test_accuracy":
             click.echo(f"memory of the {of.noun}, in {of.unit}")
-        named = {
-            arm.id: [f"{field} {v}" for field, v in arm.values.items()] for arm in arms(study)
-        }
+        named = {arm.id: arm.named for arm in arms(study)}
         for _, line in known.sort_values("memory", ascending=False).iterrows():
             point = [f"{field} {line[field]:.3g}" for field in study.ranges]
             lost = line.get("censored", 0)

@@ -13,7 +13,7 @@ def outline(study: Study) -> str:
     """Arms, axes, ranges and what they cost, a line each."""
     lines = [f"{study.name}: {size(study)}"]
     for arm in arms(study):
-        named = ", ".join(f"{field} {value}" for field, value in arm.values.items())
+        named = ", ".join(arm.named)
         lines.append(f"arm {arm.index} {arm.id}: {named or 'the whole study'}")
     for field, values in study.axes.items():
         memory = " (memory axis)" if field == study.memory_axis else ""

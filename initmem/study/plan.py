@@ -18,7 +18,7 @@ from initmem.study.recipe import (
     recipe_id,
     variants,
 )
-from initmem.study.spec import Range, Study
+from initmem.study.spec import Range, Study, word
 
 Point = dict[str, float]
 """A draw's value for each range."""
@@ -34,6 +34,11 @@ class Arm:
     id: str
     """Hash of the recipe without memory axis and ranges: it seeds the arm's search, so an arm
     draws the same points alone and inside a larger study."""
+
+    @property
+    def named(self) -> list[str]:
+        """`field value` for each axis, as in a study file."""
+        return [f"{field} {word(v)}" for field, v in self.values.items()]
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,13 @@ def cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
+def word(value: Any) -> str:
+    """null, true and false as a study file has them; anything else as it prints."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
+
+
 class Problem(UserError):
     """One fault of a study: `file:line: field: what is wrong, what is allowed`."""
 

@@ -127,7 +127,7 @@ def test_a_log_axis_has_few_ticks_and_never_one_alone(
         (math.nan, "-"),
         (None, "-"),
         ("sgd", "sgd"),
-        (True, "True"),
+        (True, "true"),
         (3.16227766e-06, "3.16e-6"),
     ],
 )

@@ -98,3 +98,14 @@ def test_without_ranges_an_arm_is_one_cell(tmp_path: Path) -> None:
     assert plan.grid(loaded.ranges) == [{}]
     assert plan.draws(loaded) == 1
     assert plan.grid(study(tmp_path, STUDY).ranges) is None
+
+
+def test_an_arm_is_named_as_in_a_study_file(tmp_path: Path) -> None:
+    more = "3]\n  optim.batch: [128, null]\n  data.flip: [true]\n"
+    named = [
+        arm.named for arm in plan.arms(study(tmp_path, changed(("batch: 50, ", ""), (AXIS, more))))
+    ]
+    assert named == [
+        ["optim.batch 128", "data.flip true"],
+        ["optim.batch null", "data.flip true"],
+    ]

@@ -140,7 +140,8 @@ def test_timing_trains_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         before = [member.losses_T.count_nonzero() for member in engine.members]
         seconds.setdefault(type(engine), []).append(real(engine))
         assert len(engine.members) == (1 if isinstance(engine, Loop) else 4)
-        assert all(m.losses_T.all() for m in engine.members) or before[0] == 0
+        after = [member.losses_T.count_nonzero() for member in engine.members]
+        assert all(a >= max(b, 1) for a, b in zip(after, before, strict=True)), "all are trained"
         return seconds[type(engine)][-1]
 
     monkeypatch.setattr(engines, "_seconds_a_step", watched)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -12,8 +14,9 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from analysis import style
-from analysis.curves import chosen
+from analysis.curves import chosen, having
 from analysis.differences import labels
+from analysis.ood import mean_of
 from analysis.readings import evenly
 from analysis.tables import Run
 
@@ -49,6 +52,43 @@ def table(run: Run) -> pd.DataFrame:
                     )
                 )
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+
+
+def said(run: Run) -> list[str]:
+    """Up to CELLS sentences, one a cell: the mean |cosine| of the rows of the first matrix behind
+    the stem before and after training, for each value of the memory axis (probe condensation)."""
+    axis, names = run.study.memory_axis, labels(run)
+    rows = having(run.rows, "readings")
+    sentences = []
+    for cell in chosen(run, list(rows["cell"].unique()), CELLS):
+        texts, where = [], ""
+        for value in run.study.axes[axis]:
+            of_value = rows[(rows["cell"] == cell) & (rows[axis] == value)]
+            ends = [_sizes(readings) for readings in of_value["readings"]]
+            ends = [found for found in ends if len(found)]
+            if not ends:
+                continue
+            where = ends[0]["where"].iloc[0]
+            first, last = (np.array([found["value"].iloc[i] for found in ends]) for i in (0, -1))
+            mean, low, high = mean_of(last)
+            between = "" if np.isnan(low) else f" (95% {low:.2f} to {high:.2f})"
+            texts.append(
+                f"{first.mean():.2f} to {mean:.2f}{between} at {axis} {style.number(value)}"
+            )
+        if texts:
+            head = f"{names[cell]}: mean" if names[cell] else "Mean"
+            sentences.append(
+                f"{head} |cosine| of the rows of {where}, before and after training, over seeds: "
+                f"{'; '.join(texts)}."
+            )
+    return sentences
+
+
+def _sizes(readings: Any) -> pd.DataFrame:
+    """Of one network: the readings of the first matrix behind the stem, by step."""
+    found = pd.DataFrame(list(readings))
+    found = found[(found["quantity"] == "mean_abs_cosine") & ~found["where"].str.match(r"stem\.")]
+    return found[found["where"] == found["where"].iloc[0]].dropna() if len(found) else found
 
 
 def unpacked(cosines: bytes) -> np.ndarray:

@@ -70,6 +70,7 @@ def view(
         "hidden_curves": _hidden(run, made["curves"][0]),
         "symmetric": run.rows["selected.symmetric_accuracy"].notna().any(),
         "probes": [p for p in PROBES if f"readings_{p}" in images and p != "condensation"],
+        "condensed": condensation.said(run),
         "ood": ood.texts(run, answers) if len(answers) else none,
         "ood_said": ood.said(run, answers) if len(answers) else [],
     }

@@ -42,7 +42,7 @@ def table(run: Run) -> pd.DataFrame:
             for predictor in PREDICTORS:
                 for way, column in WAYS.items():
                     name = f"{predictor}.{way}"
-                    line[name], line[f"{name}.low"], line[f"{name}.high"] = _mean(
+                    line[name], line[f"{name}.low"], line[f"{name}.high"] = mean_of(
                         group[f"{predictor}.{column}"].dropna().to_numpy(float)
                     )
             best = [_best(curve) for curve in group["curve"] if curve is not None]
@@ -51,7 +51,9 @@ def table(run: Run) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def _mean(value_S: np.ndarray) -> tuple[float, float, float]:
+def mean_of(value_S: np.ndarray) -> tuple[float, float, float]:
+    """Mean over seeds and its 95% interval (Student's t), within 0 to 100; nan for the ends where
+    seeds do not differ."""
     size = len(value_S)
     mean = value_S.mean() if size else np.nan
     if size < 2 or np.ptp(value_S) == 0:

@@ -163,6 +163,25 @@ def read(wheres: int, quantities: tuple[str, ...] = ("radius",)) -> make.Change:
     return change
 
 
+def test_what_is_said_of_condensation_is_of_the_first_matrix(tmp_path: Path) -> None:
+    def change(replica: plan.Replica) -> dict[str, object]:
+        found = [
+            {"step": step, "probe": "condensation", "quantity": "mean_abs_cosine", "where": where,
+             "value": size + step / 1000 + replica.seed / 10}
+            for step in (0, 500) for where, size in (("stem.weight", 9), ("body.0.weight", 0.1),
+                                                     ("body.1.weight", 7))
+        ]  # fmt: skip
+        return {**tokens.generalized(300), "readings": found}
+
+    run = tokens.run(tmp_path, change, tokens.STUDY, "seeds=2")
+    # 0.1 and 0.2 before, 0.6 and 0.7 after: 0.65 +- t(0.975, 1) 0.05
+    assert condensation.said(run) == [
+        "Mean |cosine| of the rows of body.0.weight, before and after training, over seeds: "
+        "0.15 to 0.65 (95% 0.01 to 1.29) at penalty.strength 0; "
+        "0.15 to 0.65 (95% 0.01 to 1.29) at penalty.strength 0.5."
+    ]
+
+
 def test_readings_over_seeds(tmp_path: Path) -> None:
     run = tokens.run(tmp_path, read(2, ("radius", "trace_error")), tokens.STUDY, "seeds=3")
     assert list(readings.table(run)) == ["radius"]

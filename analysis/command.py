@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,15 @@ import click
 from matplotlib.figure import Figure
 
 from analysis import style
-from initmem.study.spec import UserError
+from initmem.study.spec import UserError, told
 
 
 class Analysis(click.Command):
-    """What a user can mend is said on stderr, and the exit status is 2."""
+    """A command that reads runs."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        try:
+        with told():
             return super().invoke(ctx)
-        except UserError as error:
-            click.echo(str(error), err=True)
-            sys.exit(2)
 
 
 def drawable(path: str | None) -> None:

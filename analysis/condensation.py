@@ -70,7 +70,7 @@ def said(run: Run) -> list[str]:
                 continue
             where = ends[0]["where"].iloc[0]
             first, last = (np.array([found["value"].iloc[i] for found in ends]) for i in (0, -1))
-            mean, low, high = mean_of(last)
+            mean, low, high = mean_of(last, most=1.0)
             between = "" if np.isnan(low) else f" (95% {low:.2f} to {high:.2f})"
             texts.append(
                 f"{first.mean():.2f} to {mean:.2f}{between} at {axis} {style.number(value)}"

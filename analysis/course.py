@@ -41,6 +41,7 @@ def make(run: Run) -> dict[str, tuple[pd.DataFrame, ...]]:
         "condensation": (condensation.table(run),),
         "ood": (answers,),
         "out_of_distribution": ood_map.table(run, answers),
+        "readings": (readings.whole(run),),
     }
 
 
@@ -48,6 +49,7 @@ def files(made: dict[str, tuple[pd.DataFrame, ...]]) -> dict[str, pd.DataFrame]:
     """Name -> what is kept beside the page, as far as there is any."""
     times, ratios = made["generalization"]
     tables = {"generalization": times, "generalization_ratios": ratios, "ood": made["ood"][0]}
+    tables["readings"] = made["readings"][0]
     return {f"{name}.csv": table for name, table in tables.items() if len(table)}
 
 

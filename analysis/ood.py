@@ -51,15 +51,15 @@ def table(run: Run) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def mean_of(value_S: np.ndarray) -> tuple[float, float, float]:
-    """Mean over seeds and its 95% interval (Student's t), within 0 to 100; nan for the ends where
-    seeds do not differ."""
+def mean_of(value_S: np.ndarray, most: float = 100.0) -> tuple[float, float, float]:
+    """Mean over seeds and its 95% interval (Student's t), within 0 to `most`; nan for the ends
+    where seeds do not differ."""
     size = len(value_S)
     mean = value_S.mean() if size else np.nan
     if size < 2 or np.ptp(value_S) == 0:
         return float(mean), np.nan, np.nan
     reach = student.ppf(0.975, size - 1) * value_S.std(ddof=1) / np.sqrt(size)
-    return float(mean), float(max(0.0, mean - reach)), float(min(100.0, mean + reach))
+    return float(mean), float(max(0.0, mean - reach)), float(min(most, mean + reach))
 
 
 def _best(curve: Any) -> float:

@@ -35,29 +35,54 @@ def table(run: Run) -> dict[str, pd.DataFrame]:
     memory axis), and over seeds: reading (median), low and high (smallest and largest). At most
     MOST combinations of cell, quantity and where, as far as each quantity has one: evenly among
     the cells, then the first places of a quantity behind the stem."""
+    axis, values = run.study.memory_axis, run.study.axes[run.study.memory_axis]
+    kept = chosen(run, list(having(run.rows, "readings")["cell"].unique()), CELLS)
+    found = _read(run, kept)
+    return (
+        {
+            str(probe): _over_seeds(of_probe, len(kept))
+            .assign(axis=axis)
+            .assign(
+                value=lambda made: made["of"].map(dict(enumerate(values))),
+                place=lambda made: made["of"] / max(1, len(values) - 1),
+            )
+            for probe, of_probe in found.groupby("probe", sort=False)
+        }
+        if len(found)
+        else {}
+    )
+
+
+def whole(run: Run) -> pd.DataFrame:
+    """All readings over seeds, of all cells and places. Columns: probe, cell (label), quantity,
+    where, step, the memory axis, reading (median), low and high (smallest and largest). Empty
+    where nothing was read."""
+    found = _read(run, list(run.cells["cell"]))
+    if found.empty:
+        return found
+    keys = ["probe", "cell", "quantity", "where", "of"]
+    lines = over_seeds(found, keys, "reading")
+    axis = run.study.memory_axis
+    lines[axis] = lines["of"].map(dict(enumerate(run.study.axes[axis])))
+    return lines[["probe", "cell", "quantity", "where", axis, "step", "reading", "low", "high"]]
+
+
+def _read(run: Run, cells: list[str]) -> pd.DataFrame:
+    """The readings of these cells' networks, a line each; of: the place of the network's value
+    among those of the memory axis."""
     axis, values, names = run.study.memory_axis, run.study.axes[run.study.memory_axis], labels(run)
     rows = having(run.rows, "readings")
-    kept = chosen(run, list(rows["cell"].unique()), CELLS)
     used = ["cell", axis, "seed", "readings"]
     lines = [
         pd.DataFrame(list(row["readings"])).assign(
             cell=names[row["cell"]], seed=row["seed"], of=values.index(row[axis])
         )
-        for row in rows.loc[rows["cell"].isin(kept), used].to_dict("records")
+        for row in rows.loc[rows["cell"].isin(cells), used].to_dict("records")
     ]
     if not lines:
-        return {}
+        return pd.DataFrame()
     found = pd.concat(lines, ignore_index=True).rename(columns={"value": "reading"})
-    found = found[~found["quantity"].isin(BESIDE)].astype({"reading": float})
-    return {
-        str(probe): _over_seeds(of_probe, len(kept))
-        .assign(axis=axis)
-        .assign(
-            value=lambda made: made["of"].map(dict(enumerate(values))),
-            place=lambda made: made["of"] / max(1, len(values) - 1),
-        )
-        for probe, of_probe in found.groupby("probe", sort=False)
-    }
+    return found[~found["quantity"].isin(BESIDE)].astype({"reading": float})
 
 
 def _over_seeds(readings: pd.DataFrame, cells: int) -> pd.DataFrame:

@@ -16,7 +16,7 @@ import click
 from initmem.forecast import early, many, outline, resolution, size
 from initmem.study.load import load
 from initmem.study.plan import arms, asked_by, count
-from initmem.study.spec import UserError, one_line
+from initmem.study.spec import UserError, one_line, told
 
 SET = click.option(
     "--set", "overrides", multiple=True, metavar="FIELD=VALUE",
@@ -32,11 +32,8 @@ class _Verbs(click.Group):
     """What a user can mend is said in its own words, without a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        try:
+        with told():
             return super().invoke(ctx)
-        except UserError as error:
-            click.echo(str(error), err=True)
-            sys.exit(2)
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})

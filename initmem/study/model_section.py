@@ -23,38 +23,34 @@ class Network(Section):
 
 
 class _Convolutional(Network):
-    """Kernels of norms round the channels that fill no vector register by a path of their own,
-    and with an odd width these would be another replica's in each stack."""
+    kind: ClassVar[str] = "image"
+    name: str
+    width: Size
+    norm: Literal["none", "batch", "group"] = "batch"
+    downsample: Literal["stride", "average"] = "stride"
+    """Halve the image by strided convolutions or by 2x2 average pooling."""
 
     @property
     def unstacked(self) -> str:
-        width: int = self.width  # type: ignore[attr-defined]  # of each, in its own place
-        name: str = self.name  # type: ignore[attr-defined]
-        return f"{name} whose width is no multiple of 8" if width % 8 else ""
+        """Kernels of norms round the channels that fill no vector register by a path of their own,
+        and with an odd width these would be another replica's in each stack."""
+        return f"{self.name} whose width is no multiple of 8" if self.width % 8 else ""
 
 
 class ResNet9(_Convolutional):
     """A stem and three residual blocks of two 3x3 convolutions, widths w, 2w, 4w, 8w."""
 
-    kind: ClassVar[str] = "image"
     name: Literal["resnet9"]
     width: Size = 64
     """Channels of the stem."""
-    norm: Literal["none", "batch", "group"] = "batch"
-    downsample: Literal["stride", "average"] = "stride"
-    """Halve the image by strided convolutions or by 2x2 average pooling."""
 
 
 class CifarResNet(_Convolutional):
     """The 6n+2 layer family of He et al. 2015 (arXiv 1512.03385, section 4.2)."""
 
-    kind: ClassVar[str] = "image"
     name: Literal["resnet20", "resnet56", "resnet110"]
     width: Size = 16
     """Channels of the first stage; the next two have 2 and 4 times as many."""
-    norm: Literal["none", "batch", "group"] = "batch"
-    downsample: Literal["stride", "average"] = "stride"
-    """Halve the image by strided convolutions or by 2x2 average pooling."""
 
 
 class MLP(Network):

@@ -7,6 +7,9 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -24,6 +27,17 @@ class UserError(ValueError):
 
     def __init__(self, *lines: str) -> None:
         super().__init__("\n".join(re.sub(r":/+\S*@", "://...@", one_line(s)) for s in lines))
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Of a command: what a user can mend is said on stderr in its own words, and the exit status
+    is 2."""
+    try:
+        yield
+    except UserError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
 
 
 def one_line(text: str) -> str:

@@ -174,11 +174,11 @@ def test_what_is_said_of_condensation_is_of_the_first_matrix(tmp_path: Path) -> 
         return {**tokens.generalized(300), "readings": found}
 
     run = tokens.run(tmp_path, change, tokens.STUDY, "seeds=2")
-    # 0.1 and 0.2 before, 0.6 and 0.7 after: 0.65 +- t(0.975, 1) 0.05
+    # 0.1 and 0.2 before, 0.6 and 0.7 after: 0.65 +- t(0.975, 1) 0.05, at most 1
     assert condensation.said(run) == [
         "Mean |cosine| of the rows of body.0.weight, before and after training, over seeds: "
-        "0.15 to 0.65 (95% 0.01 to 1.29) at penalty.strength 0; "
-        "0.15 to 0.65 (95% 0.01 to 1.29) at penalty.strength 0.5."
+        "0.15 to 0.65 (95% 0.01 to 1.00) at penalty.strength 0; "
+        "0.15 to 0.65 (95% 0.01 to 1.00) at penalty.strength 0.5."
     ]
 
 
@@ -191,6 +191,11 @@ def test_readings_over_seeds(tmp_path: Path) -> None:
         (table["where"] == "layer 1") & (table["value"] == 0.5) & (table["step"] == 200)
     ]
     assert second[["reading", "low", "high", "place"]].to_numpy().tolist() == [[11, 10, 12, 1]]
+    kept = readings.whole(run)
+    last = kept[(kept["where"] == "layer 1") & (kept["step"] == 200)]
+    assert last[["penalty.strength", "reading", "low", "high"]].to_numpy().tolist() == [
+        [0, 11, 10, 12], [0.5, 11, 10, 12],
+    ]  # fmt: skip
     panels = [axis for axis in readings.draw(table).axes if axis.get_visible()]
     assert [axis.get_title() for axis in panels] == ["radius\nlayer 0", "radius\nlayer 1"]
     assert len(panels[0].lines) == 2
@@ -211,7 +216,10 @@ def test_panels_are_few(tmp_path: Path, wheres: int, cells: int, shown: int) -> 
 
 def test_the_report_has_the_sections_that_the_rows_fill(tmp_path: Path) -> None:
     probed, asked = read(1), answers({0: [10, 20], 0.5: [60, 61]})
-    change: make.Change = lambda replica: {**probed(replica), **asked(replica)}  # noqa: E731
+
+    def change(replica: plan.Replica) -> dict[str, object]:
+        return {**probed(replica), **asked(replica)}
+
     tokens.run(tmp_path, change, ANCHORS, "seeds=2")
     done = CliRunner().invoke(main, [str(tmp_path / "run")])
     assert done.exit_code == 0, done.output
@@ -223,7 +231,13 @@ def test_the_report_has_the_sections_that_the_rows_fill(tmp_path: Path) -> None:
     assert "&gt;" in section and "<td>300</td>" in section
     assert "would be 70.5% by reasoning" in page
     names = {path.name for path in (tmp_path / "run" / "report").rglob("*.*")}
-    assert {"curves.png", "readings_radius.pdf", "generalization.csv", "ood.csv"} <= names
+    assert {
+        "curves.png",
+        "readings_radius.pdf",
+        "generalization.csv",
+        "ood.csv",
+        "readings.csv",
+    } <= names
 
 
 def test_an_image_study_has_none_of_them(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ bf16        trains, and is not float32
 engines     graph and batched: a replica's bits are its own, its first step the plain module's
 speed       ms a network-step by engine and networks at once
 shares      blocks side by side on one GPU leave the rows of --local; seconds for each share
+memory      a block that outgrows its share of a GPU gets a whole one, and its peak is in the row
 killed      a driver killed in mid-run goes on to the same rows
 
 Exit status: 1 if a check failed, 2 without a GPU. The data are digits and modular: no files.
@@ -77,6 +78,15 @@ recipe:
 axes: {data.name: [addition, anchors, modular, permutations, text]}
 memory_axis: data.name
 """
+LARGE = """
+recipe: {data: {name: text, length: 256, train: 2000}, init: {rule: kaiming},
+         model: {name: transformer, width: 512, heads: 8, depth: 4},
+         optim: {name: sgd, batch: 128, steps: 2}}
+axes: {init.scale: [1, 2]}
+ranges: {optim.lr: {low: 1e-2, high: 6e-2, log: true}}
+search: {draws: 1}
+"""
+"""More than 4 GB of activations."""
 LONG = {"cuda": (600, 4), "cpu": (100, 2)}
 """Steps and draws where blocks must take seconds."""
 WORKS = [NAMED["ResNet-9 w16 32x32 b128"], NAMED["Transformer d128 mod 113 full batch"]]
@@ -220,6 +230,20 @@ def shares(device: str, folder: Path) -> str:
     return f"rows of --local; with the start of Ray: {', '.join(told)}"
 
 
+def memory(device: str, folder: Path) -> str:
+    if device == "cpu":
+        return "a CPU has no shares"
+    of = study(device, folder, "large", LARGE, gpus=0.02, on_oom="grow", deterministic=False)
+    initmem.run(of, folder / "large", workers=1)
+    rows = Store(folder / "large").rows()
+    assert {row["run.gpus"] for row in rows} == {1.0} and "failed" not in {
+        r["state"] for r in rows
+    }
+    (first, *_) = (folder / "large" / "records").glob("*.failed")
+    why = json.loads(first.read_bytes().partition(b"\n")[2])["error"]
+    return f"{why}; with a whole one {max(r['run.gpu_peak'] for r in rows) / 1e9:.1f} GB"
+
+
 def killed(device: str, folder: Path) -> str:
     initmem.run(long_study(device, folder, 0.5), folder / "local", local=True)
     path, run = folder / "long.yaml", folder / "killed"
@@ -235,7 +259,7 @@ def killed(device: str, folder: Path) -> str:
     return f"at {left} of {len(rows)} rows; then the same rows, {twice} steps trained twice"
 
 
-CHECKS = (resume, processes, registries, init, bf16, engines, speed, shares, killed)
+CHECKS = (resume, processes, registries, init, bf16, engines, speed, shares, memory, killed)
 
 
 @click.command()

@@ -86,7 +86,15 @@ def plan(study: str, overrides: Sequence[str]) -> None:
     help="Run folder, or s3://bucket/path. Default: <storage>/<study>, that is runs/<study>.",
 )
 @click.option("--local", is_flag=True, help="Train in this process, without Ray.")
-@click.option("--workers", type=click.IntRange(min=1), help="Blocks at once. Default: all cores.")
+@click.option(
+    "--address",
+    metavar="auto|HOST:PORT",
+    envvar="RAY_ADDRESS",
+    help="The Ray to join; auto on a machine of a cluster. Default: one of this machine's own.",
+)
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="Blocks at once. Default: as many as have room."
+)
 @click.option("--retry-failed", is_flag=True, help="Train failed replicas again.")
 @SET
 @DATA
@@ -94,6 +102,7 @@ def run(
     study: str,
     folder: str | None,
     local: bool,
+    address: str | None,
     workers: int | None,
     retry_failed: bool,
     overrides: Sequence[str],
@@ -112,6 +121,7 @@ def run(
             folder,
             local=local,
             workers=workers,
+            cluster=address,
             data=data,
             retry_failed=retry_failed,
         )

@@ -6,10 +6,13 @@ none is opened unless its md5 is right.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import http.client
 import shlex
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -80,6 +83,39 @@ def download(name: str, folder: Path) -> str:
         ) from None
     verify(name, folder)
     return f"{name}: downloaded from {_host(name)} into {folder}"
+
+
+def lacking(name: str, folder: Path) -> list[str]:
+    """Paths below the folder of files that are missing or not what they should be."""
+    return [str(path.relative_to(folder)) for path, _, _ in _wrong(name, folder)]
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold the data folder against other processes of this machine; it is made if need be.
+
+    Raises UserError where it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = open(folder / ".lock", "wb")
+    except OSError as error:
+        raise UserError(f"{folder}: --data: cannot be written: {error.strerror}") from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def place(path: Path, content: bytes) -> None:
+    """Write a file so that others see it whole or not at all. Raises UserError if it cannot be
+    written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.part")
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError as error:
+        raise UserError(f"{path}: --data: cannot be written: {error.strerror}") from None
 
 
 def _wrong(name: str, folder: Path) -> list[tuple[Path, str, str]]:

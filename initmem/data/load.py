@@ -51,6 +51,26 @@ def check(data: Data, folder: Path) -> None:
         files.verify(data.name, folder)
 
 
+def paths(data: Data) -> list[str]:
+    """The files below the data folder that `load` reads."""
+    if isinstance(data, Text):
+        return [] if data.file is None else [data.file]
+    return [] if data.name in UNFETCHED else list(files.needed(data.name))
+
+
+def receive(data: Data, folder: Path, content_of: Callable[[str], bytes]) -> None:
+    """Take the files that are not there, or not whole, from one who has them: once, however many
+    processes of a machine ask for them together. content_of: path below the folder -> content.
+
+    Raises UserError where the folder cannot be written, or what came is not whole.
+    """
+    with files.alone(folder):
+        text = isinstance(data, Text)
+        for path in paths(data) if text else files.lacking(data.name, folder):
+            files.place(folder / path, content_of(path))
+        check(data, folder)
+
+
 def fetch(name: str, folder: Path) -> str:
     """Download a data set once; says in a line what was done.
 

@@ -22,7 +22,8 @@ from pydantic import ValidationError
 from initmem.memory import STATES
 from initmem.study.messages import recipe_problem
 from initmem.study.recipe import Recipe, base_type, discriminator, field_types, variants
-from initmem.study.spec import MAX_THREADS, cut
+from initmem.study.resources_section import MAX_THREADS
+from initmem.study.spec import cut
 
 Row = dict[str, Any]
 
@@ -115,6 +116,9 @@ SCHEMA = pa.schema(
         "run.probing": pa.float64(),  # seconds of it for probes
         "run.resumed": pa.int64(),  # times training went on after a kill
         "run.repeated_steps": pa.int64(),  # steps trained twice because of one
+        "run.gpus": pa.float64(),  # of its block, a share of one or whole ones; null on a CPU
+        "run.host_peak": pa.int64(),  # bytes, the most that its process held since it began
+        "run.gpu_peak": pa.int64(),  # bytes, the most that torch held on the GPU for its team
     }
 )
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from initmem.search.frontier import narrow
 from initmem.search.suggest import Values, objectives, suggest
-from initmem.study.plan import Arm, Block, Cell, Point, arms, blocks, cell, draws
+from initmem.study.plan import Arm, Block, Cell, Point, Replica, arms, blocks, cell, draws
 from initmem.study.spec import Study
 
 Rows = list[dict[str, Any]]
@@ -41,7 +41,8 @@ class Agenda:
     """The blocks of a study in order. Not thread-safe.
 
     rows_of: the rows of a cell, or None unless all its replicas are done; drawn: the points of
-    draws that left rows in an earlier run, by arm id and draw, so that they are never drawn anew.
+    draws that left rows in an earlier run, by arm id and draw, so that they are never drawn anew;
+    outgrew: whether a replica that ended is to be trained once more, with a whole GPU.
     """
 
     def __init__(
@@ -49,8 +50,10 @@ class Agenda:
         study: Study,
         rows_of: Callable[[Cell], Rows | None],
         drawn: dict[tuple[str, int], Point],
+        outgrew: Callable[[Replica], bool] = lambda replica: False,
     ) -> None:
         self.study, self.rows_of, self.drawn = study, rows_of, drawn
+        self.outgrew = outgrew
         self.arms = [_Progress(arm) for arm in arms(study)]
         self.total = draws(study)
         self.waiting: deque[Block] = deque()
@@ -73,8 +76,16 @@ class Agenda:
         """Whether every block was handed out."""
         return not self.waiting and all(len(p.points) == self._last(p) for p in self.arms)
 
+    def back(self, block: Block) -> None:
+        """A block was not taken up; it is the next."""
+        self.waiting.appendleft(block)
+
     def finished(self, block: Block) -> None:
         """A block ended, with or without its rows."""
+        grown = tuple(replica for replica in block.replicas if self.outgrew(replica))
+        if grown and not block.whole_gpu:
+            self.waiting.append(replace(block, replicas=grown, whole_gpu=True))
+            return
         left = self.live[block.cell.id]
         left.discard(block.index)
         if not left:

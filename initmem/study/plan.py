@@ -74,6 +74,8 @@ class Block:
     cell: Cell
     index: int
     replicas: tuple[Replica, ...]
+    whole_gpu: bool = False
+    """Whether it is trained once more, for a share of a GPU was too small for these replicas."""
 
     @property
     def name(self) -> str:

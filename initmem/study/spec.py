@@ -15,10 +15,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from initmem.study.address import below, refusal
+from initmem.study.resources_section import Resources
 from initmem.study.section import Count, Section, Seed, invalid
-
-MAX_THREADS = 1024
-"""Of a block. torch.set_num_threads crashes the process where the system gives no more."""
 
 
 class UserError(ValueError):
@@ -143,39 +141,6 @@ def _share(stop_when: str) -> float | None:
     found = re.fullmatch(r"\s*band\s*<\s*(\d*\.?\d+(?:[eE][-+]?\d+)?)\s*", stop_when, re.ASCII)
     share = float(found[1]) if found else 0.0
     return share if 0 < share < 1 else None
-
-
-class Resources(Section):
-    device: Literal["auto", "cpu", "cuda"] | None = None
-    """auto takes what there is. Default: cuda where gpus are asked for, else cpu."""
-    cpus: Annotated[int, Field(ge=1, le=MAX_THREADS)] = 1
-    """Cores, and threads, of a block: 1 and 2 threads give different bits."""
-    gpus: Annotated[float, Field(ge=0)] = 0.0
-    """GPUs of a block, for example 0.25."""
-    engine: Literal["auto", "loop", "batched", "graph"] = "loop"
-    """How a block trains its replicas. loop: one after the other, each the plain module, the
-    reference. batched: those of one shape at once, for mlp and transformer. graph: on a GPU,
-    those of one shape at once. auto: the fastest of them here, timed once a run for each shape.
-    Engines differ in bits, not in distribution."""
-    replicas: Count | Literal["all"] = "all"
-    """Replicas a block trains; all is a whole cell."""
-    checkpoint_every: Count = 1000
-    """Steps between checkpoints."""
-    keep_checkpoints: bool = False
-    """Keep those of finished replicas."""
-    retries: Annotated[int, Field(ge=0)] = 3
-    """Times a replica may lose its worker or node without getting to another checkpoint; then it
-    is failed. Errors of the program itself are never tried again."""
-    deterministic: bool = False
-    """On a GPU, use only kernels whose bits do not depend on the run; on a CPU they never do."""
-
-    @model_validator(mode="after")
-    def _placeable(self) -> Resources:
-        if self.device == "cpu" and self.gpus:
-            raise invalid("gpus", f"device: cpu has no use for gpus: {self.gpus:g}")
-        if self.engine == "graph" and self.device != "cuda" and not self.gpus:
-            raise invalid("engine", "graph is for a GPU: write device: cuda, or gpus")
-        return self
 
 
 class Study(Section):

@@ -23,13 +23,16 @@ from initmem.training.batched import alone
 from initmem.training.loop import Checkpoints, train
 from initmem.training.replica import Training, conditions
 from initmem.training.stack import shape
-from initmem.tune.process import arithmetic, device_of, products
+from initmem.tune.place import OUT_OF_MEMORY, Place
+from initmem.tune.process import arithmetic, products
 
 Progress = dict[str, dict[str, float]]
 """The label of a replica -> the newest point of its curve."""
 
 
-def train_block(study: Study, block: Block, store: Store, data: Path) -> Iterator[Progress]:
+def train_block(
+    study: Study, block: Block, store: Store, data: Path, place: Place
+) -> Iterator[Progress]:
     """Train the replicas that have no record yet, and leave one for each.
 
     data: the folder of the data sets. Yields after every evaluation. An error of the program in
@@ -38,26 +41,25 @@ def train_block(study: Study, block: Block, store: Store, data: Path) -> Iterato
     """
     choices = store.engines() if study.resources.engine == "auto" else {}
     with arithmetic(study.resources.cpus, study.resources.deterministic):
-        for engine, team in teams(study, block, choices):
+        for engine, team in teams(study, block, choices, place.device):
             left = [replica for replica in team if store.done(replica) is None]
             kept = {replica.id: store.checkpoints_of(replica.id) for replica in team}
             if left:
-                places = [kept[replica.id] for replica in left]
-                rows = yield from train_team(study, left, data, places, engine)
+                checkpoints = [kept[replica.id] for replica in left]
+                rows = yield from train_team(study, left, data, checkpoints, engine, place)
                 for row in rows:
                     meter = kept[row["replica"]].meter()
                     row |= {"run.resumed": meter.resumed, "run.repeated_steps": meter.repeated}
                     store.put(row)
             if not study.resources.keep_checkpoints:
-                for checkpoints in kept.values():
-                    checkpoints.remove()
+                for each in kept.values():
+                    each.remove()
 
 
 def teams(
-    study: Study, block: Block, choices: Mapping[str, str]
+    study: Study, block: Block, choices: Mapping[str, str], device: torch.device
 ) -> Iterator[tuple[str, list[Replica]]]:
     """Engine and replicas that it trains at once. choices: see `engines.timed`."""
-    device = device_of(study)
     for team in same_shape(block.replicas):
         engine: str = study.resources.engine
         if engine == "auto":
@@ -86,36 +88,68 @@ def train_team(
     data: Path,
     checkpoints: Sequence[Checkpoints],
     engine: str,
+    place: Place,
 ) -> Generator[Progress, None, list[Row]]:
     """Train networks that the engine trains at once. The generator's value is their rows."""
     clock = time.perf_counter()
-    device = device_of(study)
-    rows = [head(study, replica) | conditions(device, engine) for replica in replicas]
+    place.hold()
     try:
-        dataset = load(replicas[0].recipe.data, data).to(device)
-        trainings = [Training(r.recipe, r.seed, dataset, device, engine) for r in replicas]
-        labels = {t: label(study, r) for t, r in zip(trainings, replicas, strict=True)}
-        with products(replicas[0].recipe.precision):
-            for training in train(trainings, checkpoints, study.resources.checkpoint_every):
-                yield {labels[training]: training.curve[-1]}
-            outcomes = [training.outcome() for training in trainings]
-        for row, training, outcome in zip(rows, trainings, outcomes, strict=True):
-            row |= outcome.row()
-            row["parameters"] = sum(p.numel() for p in training.network.parameters())
-            row |= {"data_hash": dataset.hash, "run.seconds": training.seconds}
-            row["run.probing"] = training.probing
+        return (yield from _trained(study, replicas, data, checkpoints, engine, place))
     except (UserError, torch.AcceleratorError):
         raise
     except Exception as error:
-        if len(replicas) > 1:  # one by one, with the same bits: an error is its own replica's
-            apart = []
-            for replica, place in zip(replicas, checkpoints, strict=True):
-                apart += yield from train_team(study, [replica], data, [place], engine)
-            return apart
-        first = one_line(first_line(error))
-        rows[0] |= {"state": "failed", "error": f"{type(error).__name__}: {first}"}
-        rows[0]["run.seconds"] = time.perf_counter() - clock
-    return [complete(row) for row in rows]
+        failure = described(error, place)
+    # Behind the except, where the error holds no tensors any more.
+    if place.device.type == "cuda":
+        torch.cuda.empty_cache()
+    if len(replicas) > 1:  # one by one, with the same bits: an error is its own replica's
+        apart = []
+        for replica, kept in zip(replicas, checkpoints, strict=True):
+            apart += yield from train_team(study, [replica], data, [kept], engine, place)
+        return apart
+    row = head(study, replicas[0]) | conditions(place.device, engine) | place.peaks()
+    row |= {"state": "failed", "error": failure, "run.seconds": time.perf_counter() - clock}
+    return [complete(row)]
+
+
+def _trained(
+    study: Study,
+    replicas: Sequence[Replica],
+    data: Path,
+    checkpoints: Sequence[Checkpoints],
+    engine: str,
+    place: Place,
+) -> Generator[Progress, None, list[Row]]:
+    """`train_team`, where nothing goes wrong."""
+    device, rows = place.device, []
+    heads = [head(study, replica) for replica in replicas]
+    dataset = load(replicas[0].recipe.data, data).to(device)
+    trainings = [Training(r.recipe, r.seed, dataset, device, engine) for r in replicas]
+    labels = {t: label(study, r) for t, r in zip(trainings, replicas, strict=True)}
+    with products(replicas[0].recipe.precision):
+        for training in train(trainings, checkpoints, study.resources.checkpoint_every):
+            yield {labels[training]: training.curve[-1]}
+        outcomes = [training.outcome() for training in trainings]
+    for row, training, outcome in zip(heads, trainings, outcomes, strict=True):
+        row |= conditions(device, engine) | outcome.row() | place.peaks()
+        row["parameters"] = sum(p.numel() for p in training.network.parameters())
+        row |= {"data_hash": dataset.hash, "run.seconds": training.seconds}
+        row["run.probing"] = training.probing
+        rows.append(complete(row))
+    return rows
+
+
+def described(error: Exception, place: Place) -> str:
+    """For a row's `error`, in a line; out of memory with what the block had and held."""
+    text = f"{type(error).__name__}: {one_line(first_line(error))}"
+    if not isinstance(error, torch.OutOfMemoryError) or place.gpus is None:
+        return text
+    held, limit = place.peaks()["run.gpu_peak"] / 1e9, place.limit
+    bound = "" if limit is None else f" of {limit / 1e9:.1f}"
+    return (
+        f"{OUT_OF_MEMORY}: {held:.1f}{bound} GB held ({place.gpus:g} of a GPU): "
+        + (text.partition(": ")[2].partition(" GPU ")[0])
+    )
 
 
 def first_line(error: Exception) -> str:

@@ -20,25 +20,26 @@ from initmem.training.batched import alone
 from initmem.training.loop import ENGINES, Engine
 from initmem.training.replica import Training
 from initmem.tune.block import choice, same_shape
-from initmem.tune.process import arithmetic, device_of, products
+from initmem.tune.place import Place
+from initmem.tune.process import arithmetic, products
 
 ROUNDS, ROUND_S = 5, 0.2
 GAIN = 1.1
 """Times as fast as loop that another engine must be: noise alone is to choose none."""
 
-Timer = Callable[[Study, dict[str, list[Replica]], Path], dict[str, str]]
+Timer = Callable[[Study, dict[str, list[Replica]], Path, Place], dict[str, str]]
 """`timed`, in this process or in one of Ray's."""
 
 
-def open_choices(study: Study) -> dict[str, list[Replica]]:
+def open_choices(study: Study, device: torch.device) -> dict[str, list[Replica]]:
     """By name, the teams for which there is more than one engine."""
     point = {field: r.low for field, r in study.ranges.items()}
     found: dict[str, list[Replica]] = {}
     for arm in arms(study):
         for block in blocks(study, cell(study, arm, 0, point)):
             for team in same_shape(block.replicas):
-                if len(_candidates(team, device_of(study))) > 1:
-                    found.setdefault(choice(team, device_of(study)), team)
+                if len(_candidates(team, device)) > 1:
+                    found.setdefault(choice(team, device), team)
     return found
 
 
@@ -48,23 +49,26 @@ def _candidates(team: Sequence[Replica], device: torch.device) -> list[str]:
     return ["loop", *batched, *graph]
 
 
-def settle(study: Study, store: Store, data: Path, time_them: Timer) -> None:
+def settle(study: Study, store: Store, data: Path, place: Place, time_them: Timer) -> None:
     """Keep in the run which engines its blocks take, if the study leaves it open."""
     known = store.engines()
-    teams = open_choices(study) if study.resources.engine == "auto" else {}
+    teams = open_choices(study, place.device) if study.resources.engine == "auto" else {}
     if missing := {name: team for name, team in teams.items() if name not in known}:
-        store.keep_engines(known | time_them(study, missing, data))
+        store.keep_engines(known | time_them(study, missing, data, place))
 
 
-def timed(study: Study, teams: dict[str, list[Replica]], data: Path) -> dict[str, str]:
+def timed(
+    study: Study, teams: dict[str, list[Replica]], data: Path, place: Place
+) -> dict[str, str]:
     """By name, the engine with the least time for a step of a replica. Takes about two seconds
     each."""
     with arithmetic(study.resources.cpus, study.resources.deterministic):
-        return {name: _fastest(study, team, data) for name, team in teams.items()}
+        place.hold()
+        return {name: _fastest(team, data, place.device) for name, team in teams.items()}
 
 
-def _fastest(study: Study, team: Sequence[Replica], data: Path) -> str:
-    device, recipe = device_of(study), team[0].recipe
+def _fastest(team: Sequence[Replica], data: Path, device: torch.device) -> str:
+    recipe = team[0].recipe
     dataset = load(recipe.data, data).to(device)
     engines = {}
     for name in _candidates(team, device):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,15 +15,17 @@ import torch
 
 from initmem.data.load import check
 from initmem.memory import STATES
+from initmem.records.rows import Row
 from initmem.records.store import Store
 from initmem.search.agenda import Agenda
 from initmem.study.compare import conflicts
-from initmem.study.plan import Point, arms, asked_by, count, resolve
+from initmem.study.plan import Cell, Point, Replica, arms, asked_by, count, resolve
 from initmem.study.spec import Study, UserError
 from initmem.tune.block import first_line, train_block
 from initmem.tune.engines import settle, timed
 from initmem.tune.owner import owning
-from initmem.tune.process import device_of
+from initmem.tune.place import Place, here, outgrew
+from initmem.tune.room import joined
 from initmem.tune.stop import stoppable
 from initmem.tune.watch import Watch
 
@@ -52,14 +55,16 @@ def run(
     *,
     local: bool = False,
     workers: int | None = None,
+    cluster: str | None = None,
     data: str | Path = "data",
     retry_failed: bool = False,
 ) -> Summary:
     """Train what a study lacks. A finished study starts nothing.
 
     address: a folder or s3://bucket/path, default <study.storage>/<study.name>; local: in this
-    process, without Ray; workers: blocks at once, default as many as the machine has cores for;
-    data: folder of the data sets; retry_failed: train replicas in state failed again.
+    process, without Ray; cluster: the Ray to join, `auto` or HOST:PORT, default RAY_ADDRESS, else
+    one of this machine's own; workers: blocks at once, default as many as there is room for; data:
+    folder of the data sets; retry_failed: train replicas in state failed again.
     Raises UserError before anything starts if the study cannot run here or contradicts what was
     run at the address.
     """
@@ -71,7 +76,8 @@ def run(
     if retry_failed:
         asked = asked_by(study, store.ended(study))
         _forget([row["replica"] for row in store.rows(asked) if row["state"] == "failed"], store)
-    agenda = Agenda(study, store.cell, _drawn(study, store))
+    outgrown = partial(_outgrown, study, store)
+    agenda = Agenda(study, partial(_rows, study, store), _drawn(study, store), outgrown)
     before = {row["replica"] for row in store.rows()}
     first = agenda.next()
     if first is None and (known is None or agenda.ended != store.ended(study)):
@@ -79,23 +85,25 @@ def run(
             store.create(study)
             store.keep_ended(study, agenda.ended)
     if first is not None:
-        device = device_of(study)
-        for section in _data_sections(study):
+        sections = _data_sections(study)
+        for section in sections:
             check(section, data)
-        with owning(store.files):
+        agenda.back(first)
+        cluster = cluster or os.environ.get("RAY_ADDRESS")
+        taken = nullcontext(here(study)) if local else joined(study, cluster, workers)
+        with taken as place, owning(store.files):
             store.create(study)
             store.keep_ended(study, agenda.ended)
             agenda.on_end = partial(_keep_ended, store, study)
             watch = Watch(store, agenda)
-            agenda.waiting.appendleft(first)
-            if local:
+            if isinstance(place, Place):
                 with stoppable():
-                    settle(study, store, data, timed)
-                    _run_local(study, agenda, store, data, watch)
+                    settle(study, store, data, place, timed)
+                    _run_local(study, agenda, store, data, watch, place)
             else:
                 from initmem.tune.cluster import run_on_ray
 
-                run_on_ray(study, agenda, store, data, watch, workers, device.type)
+                run_on_ray(study, agenda, store, data, sections, watch, place)
             store.keep_ended(study, agenda.ended)
             watch.end()
     rows = store.rows(asked_by(study, agenda.ended))
@@ -112,10 +120,12 @@ def run(
     )
 
 
-def _run_local(study: Study, agenda: Agenda, store: Store, data: Path, watch: Watch) -> None:
+def _run_local(
+    study: Study, agenda: Agenda, store: Store, data: Path, watch: Watch, place: Place
+) -> None:
     try:
         while (block := agenda.next()) is not None:
-            for _ in train_block(study, block, store, data):
+            for _ in train_block(study, block, store, data, place):
                 watch.tick()
             agenda.finished(block)
     except torch.AcceleratorError as error:
@@ -123,6 +133,21 @@ def _run_local(study: Study, agenda: Agenda, store: Store, data: Path, watch: Wa
             f"{study.name}: this process has lost its GPU ({first_line(error)}); "
             f"the same command, in a new process, goes on"
         ) from error
+
+
+def _rows(study: Study, store: Store, cell: Cell) -> list[Row] | None:
+    """Of a cell whose replicas are all done."""
+    rows = store.cell(cell)
+    return None if rows is None or any(outgrew(study, row) for row in rows) else rows
+
+
+def _outgrown(study: Study, store: Store, replica: Replica) -> bool:
+    """Whether a replica's row says so; it is then set aside, for another to come."""
+    row = store.done(replica)
+    if row is None or not outgrew(study, row):
+        return False
+    store.forget(replica.id)
+    return True
 
 
 def _keep_ended(store: Store, study: Study, ended: dict[str, int]) -> None:

@@ -39,6 +39,11 @@ def owner_of(files: Files) -> Owner | None:
     return None if owner is None or _is_dead(owner) else owner
 
 
+def signature(files: Files) -> Owner:
+    """Host, pid and start of who last signed this run, as one sees it from here."""
+    return {key: value for key, value in (_read(files) or {}).items() if key != "signed"}
+
+
 @contextmanager
 def owning(files: Files) -> Iterator[None]:
     """Hold the run. Raises UserError, naming the other, if another driver does."""
@@ -64,6 +69,7 @@ def _hold_folder(files: Files) -> Iterator[None]:
         file.truncate(0)
         with suppress(OSError):  # a full disk: the lock holds unsigned, the next write says why
             file.write(json.dumps(_signature()).encode())
+            os.fsync(file.fileno())  # nodes that share the folder look for it, see nodes.py
         try:
             yield
         finally:

@@ -1,4 +1,4 @@
-"""What a process that trains sets for itself, and the device that it trains on."""
+"""What a process that trains sets for itself."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-
-from initmem.study.spec import Study, UserError
 
 
 @contextmanager
@@ -70,16 +68,3 @@ def keep_memory() -> None:
         mallopt(-4, 0)  # M_MMAP_MAX: no block is a mapping of its own, which free would undo
         mallopt(-1, -1)  # M_TRIM_THRESHOLD: the end of the heap is never given back
         mallopt(-2, 64 * 2**20)  # M_TOP_PAD: it grows in steps of 64 MiB
-
-
-def device_of(study: Study) -> torch.device:
-    """cpu or cuda. Raises UserError where GPUs are asked for and there are none."""
-    asked = study.resources.device or ("cuda" if study.resources.gpus else "cpu")
-    there = torch.cuda.device_count()
-    if asked == "cuda" and not there:
-        field = "device: cuda" if study.resources.device else f"gpus: {study.resources.gpus:g}"
-        raise UserError(
-            f"{study.name}: resources: asks for {field}, but this machine has no GPU that torch "
-            f"can use; remove it or write device: auto, which takes what there is"
-        )
-    return torch.device("cuda" if asked != "cpu" and there else "cpu")

@@ -14,6 +14,7 @@ from initmem.records.store import Store
 from initmem.study.plan import Replica
 from initmem.study.spec import UserError, cut
 from initmem.tune.block import train_team
+from initmem.tune.place import here
 from initmem.tune.process import arithmetic
 
 
@@ -47,7 +48,7 @@ def rerun(folder: str | Path, name: str, data: str | Path) -> dict[str, tuple[An
     check(replica.recipe.data, Path(data).absolute())
     with arithmetic(old["threads"] or study.resources.cpus, study.resources.deterministic):
         data, engine = Path(data).absolute(), old["engine"] or "loop"
-        training = train_team(study, [replica], data, [_Nowhere()], engine)
+        training = train_team(study, [replica], data, [_Nowhere()], engine, here(study))
         try:
             while True:
                 next(training)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ray
 from ray import tune
 from ray.tune.search import Searcher
 
@@ -13,8 +16,37 @@ from initmem.search.agenda import Agenda
 from initmem.study.plan import Block
 from initmem.study.spec import cut, one_line
 from initmem.tune.block import lost
-from initmem.tune.trainable import REFUSED, config_of
+from initmem.tune.room import Room, Share, fitting
+from initmem.tune.trainable import REFUSED, UNFIT, config_of
 from initmem.tune.watch import Watch
+
+
+class Refusals(tune.Stopper):
+    """Ends the run when a worker met what no worker can mend, or no node is left that is fit."""
+
+    def __init__(self, each: Share, say: Callable[[str], None]) -> None:
+        self.each, self.say = each, say
+        self.first: str | None = None
+        self.unfit: dict[str, str] = {}
+        """Nodes that get no work, by id, and why."""
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        self.first = self.first or result.get(REFUSED)
+        if UNFIT in result:
+            self._leave_out(result["node_id"], result["node_ip"], result[UNFIT])
+        return False
+
+    def stop_all(self) -> bool:
+        return self.first is not None
+
+    def _leave_out(self, node: str, address: str, why: str) -> None:
+        if node not in self.unfit:
+            self.unfit[node] = f"node {address} gets no work: {why}"
+            self.say(self.unfit[node])
+        left = [n for n in ray.nodes() if n["Alive"] and n["NodeID"] not in self.unfit]
+        if not any(fitting(self.each, n["Resources"]) for n in left):
+            end = "no other node has room for a block; mend them, and the same command goes on"
+            self.first = "\n".join([*self.unfit.values(), end])
 
 
 class AgendaSearcher(Searcher):
@@ -24,9 +56,12 @@ class AgendaSearcher(Searcher):
     has a block ready whenever no cell is open.
     """
 
-    def __init__(self, agenda: Agenda, run: str, data: Path) -> None:
+    def __init__(
+        self, agenda: Agenda, run: str, data: Path, room: Room, refusals: Refusals
+    ) -> None:
         super().__init__()
         self.agenda, self.run, self.data = agenda, run, data
+        self.room, self.refusals = room, refusals
         self.blocks: dict[str, Block] = {}
 
     def set_search_properties(
@@ -38,17 +73,27 @@ class AgendaSearcher(Searcher):
         return True
 
     def suggest(self, trial_id: str) -> Any:
+        if self.room.shared and len(self.blocks) == self.room.workers:
+            return None  # Ray's room is others' as well
         block = self.agenda.next()
         if block is None:
-            return Searcher.FINISHED if self.agenda.exhausted else None
+            # Tune asks no more once it is told that this is all; a live block may come back.
+            return Searcher.FINISHED if self.agenda.exhausted and not self.blocks else None
         self.blocks[trial_id] = block
-        return config_of(block, self.run, self.data)
+        share = self.room.share(block)
+        return config_of(block, self.run, self.data, share, self.refusals.unfit)
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
+        if error:
+            return  # the lookout gives the block to another worker
         block = self.blocks.pop(trial_id, None)
-        if block is not None:
+        if block is None:
+            return
+        if UNFIT in (result or {}):
+            self.agenda.back(block)
+        else:
             self.agenda.finished(block)
 
     def save(self, checkpoint_path: str) -> None:
@@ -58,27 +103,13 @@ class AgendaSearcher(Searcher):
         """Nothing, likewise."""
 
 
-class Refusals(tune.Stopper):
-    """Ends the run when a worker met what no worker can mend."""
-
-    def __init__(self) -> None:
-        self.first: str | None = None
-
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        self.first = self.first or result.get(REFUSED)
-        return False
-
-    def stop_all(self) -> bool:
-        return self.first is not None
-
-
 class Lookout(tune.Callback):
     """Lets the watch speak between two turns of Tune's loop, and counts lost workers."""
 
     def __init__(self, watch: Watch, searcher: AgendaSearcher, retries: int) -> None:
         self.watch, self.searcher, self.retries = watch, searcher, retries
-        self.losses: Counter[tuple[str, str | None]] = Counter()
-        """By replica and the checkpoint that it had reached."""
+        self.losses: dict[tuple[str, str | None], list[str]] = defaultdict(list)
+        """By replica and the checkpoint that it had reached, the workers lost, see `_worker`."""
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A worker was lost and Tune gives its block to another. The replica that was in training
@@ -87,15 +118,23 @@ class Lookout(tune.Callback):
         replica = next((r for r in block.replicas if store.done(r) is None), None)
         if replica is None:
             return
-        place = replica.id, store.checkpoints_of(replica.id).newest()
-        self.losses[place] += 1
-        times = f"worker lost {_times(self.losses[place])}"
         why = _reason(Path(trial.error_file))
-        if self.losses[place] > self.retries:
+        lost_here = self.losses[replica.id, store.checkpoints_of(replica.id).newest()]
+        worker = _worker(why) or f"unknown {len(lost_here)}"
+        if worker in lost_here:
+            return  # Tune says twice that it is gone
+        lost_here.append(worker)
+        times = f"worker lost {_times(len(lost_here))}"
+        if len(lost_here) > self.retries:
             store.put(lost(self.searcher.agenda.study, replica, f"{times}: {why}"))
             self.watch.say(f"{replica.id}: {times} without another checkpoint: failed: {why}")
         else:
             self.watch.say(f"{replica.id}: {times}, given to another: {why}")
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Tune gives up a block whose worker is lost before it began; we do not."""
+        self.on_trial_recover(iteration, trials, trial)
+        self.searcher.agenda.back(self.searcher.blocks.pop(trial.trial_id))
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         self.watch.tick()
@@ -103,6 +142,12 @@ class Lookout(tune.Callback):
 
 def _times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
+
+
+def _worker(why: str) -> str | None:
+    """The worker that an error of Ray names."""
+    found = re.search(r"[0-9a-f]{32}", why)
+    return found[0] if found else None
 
 
 def _reason(errors: Path) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import ray
 import torch
 from ray import tune
 
@@ -15,6 +16,8 @@ from initmem.records.store import Store
 from initmem.study.plan import Block, arms, blocks, cell
 from initmem.study.spec import Study, UserError
 from initmem.tune.block import Progress, train_block
+from initmem.tune.nodes import Expected, Unfit, admit, provide
+from initmem.tune.place import Place
 
 REPORT_EVERY_S = 2.0
 """Reports cost the driver time: at most one in this many seconds from a block."""
@@ -25,24 +28,38 @@ REFUSED = "refused"
 """In a result: why nothing more can be trained by anybody, such as a full disk."""
 
 
-def config_of(block: Block, run: str, data: Path) -> dict[str, Any]:
-    """What a trial is told; the study itself lies in the run folder."""
+UNFIT = "unfit"
+"""In a result: why this node gets no work; its id and address are beside it."""
+
+
+def config_of(
+    block: Block, run: str, data: Path, share: dict[str, float], unfit: Iterable[str]
+) -> dict[str, Any]:
+    """What a trial is told; the study itself lies in the run folder. share: see `Room.share`;
+    unfit: nodes, by id, that are not to get it."""
     return {
         POINT: block.cell.point,
         "arm": block.cell.arm.index,
         "draw": block.cell.draw,
         "block": block.index,
+        "whole_gpu": block.whole_gpu,
+        "share": share,
+        "not_on": ",".join(unfit),
         "run": run,
         "data": str(data),
     }
 
 
-def _train(config: dict[str, Any]) -> Iterator[Progress]:
-    store = Store(config["run"])
+def _train(config: dict[str, Any], wanted: Expected) -> Iterator[Progress]:
+    store, data = Store(config["run"]), Path(config["data"])
+    admit(wanted, store)
     study: Study = store.open()
     whole = cell(study, arms(study)[config["arm"]], config["draw"], config[POINT])
     block = blocks(study, whole)[config["block"]]
-    yield from train_block(study, block, store, Path(config["data"]))
+    for section in {replica.recipe.data for replica in block.replicas}:
+        provide(wanted, section, data)
+    gpus = config["share"]["GPU"] or None
+    yield from train_block(study, block, store, data, Place(torch.device(wanted.device), gpus))
 
 
 class BlockTrainable(tune.Trainable):
@@ -50,11 +67,17 @@ class BlockTrainable(tune.Trainable):
     that was lost goes on from the records and checkpoints that are there. Nothing is raised to
     Tune, which would try it again: only lost workers are worth that."""
 
-    def setup(self, config: dict[str, Any]) -> None:
-        self.progress = _train(config)
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
+        there = {"ray.io/node-id": f"!in({config['not_on']})"} if config["not_on"] else {}
+        return tune.PlacementGroupFactory([config["share"]], bundle_label_selector=[there])
+
+    def setup(self, config: dict[str, Any], wanted: Expected) -> None:
+        """wanted: given by `tune.with_parameters`, also to `reset_config`."""
+        self.progress = _train(config, wanted)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        self.setup(new_config)
+        self.setup(new_config)  # type: ignore[call-arg]
         return True
 
     def step(self) -> dict[str, Any]:
@@ -67,6 +90,9 @@ class BlockTrainable(tune.Trainable):
                     return {**newest, "done": False}
         except torch.AcceleratorError:
             raise  # this process has lost its GPU: as good as a lost worker
+        except Unfit as error:
+            node = ray.get_runtime_context().get_node_id()
+            newest |= {UNFIT: str(error), "node_id": node}
         except UserError as error:
             newest[REFUSED] = str(error)
         except Exception:  # a fault of initmem itself: the errors of a replica are in its row

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import tempfile
 import time
 
 from initmem.records.store import Store
 from initmem.study.plan import count
 from tests.chaos.scene import Line, Scene, read, wait_for_training
-from tests.tune.driving import descendants, driver, said, two_nodes, workers_of
+from tests.tune.driving import cluster, descendants, driver, said, workers_of
 
 
 def driver_killed(scene: Scene, kills: int) -> Line:
@@ -106,14 +105,15 @@ def _ray_dies(scene: Scene, program: str) -> Line:
 def node_killed(scene: Scene) -> Line:
     """The second node of a cluster of two goes away: its block moves to the first."""
     run = scene.folder / "node"
-    with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as short, two_nodes(short) as nodes:
-        with driver(run, scene.path, environment={"RAY_ADDRESS": nodes.address}) as process:
+    with cluster({"num_cpus": 1}, {"num_cpus": 1}) as nodes:
+        second = nodes.list_all_nodes()[-1]
+        with driver(run, scene.path, "--address", nodes.address) as process:
             wait_for_training(run, process)
             deadline = time.monotonic() + 60
             while len(list(run.glob("checkpoints/*/meter"))) < 2:  # a block on each node
                 assert time.monotonic() < deadline and process.poll() is None, said(run)
                 time.sleep(0.02)
-            nodes.kill_second()
+            second.kill_raylet()
             assert process.wait(timeout=300) == 0, said(run)
     assert "given to another" in said(run)
     return scene.held_against(run, "raylet of a second node", 1)

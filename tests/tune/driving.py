@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from ray.cluster_utils import Cluster
@@ -69,28 +70,22 @@ def driver(
                 process.wait()
 
 
-@dataclass(frozen=True)
-class Nodes:
-    """A cluster on this machine."""
-
-    address: str
-    kill_second: Callable[[], None]
-
-
 @contextmanager
-def two_nodes(folder: str) -> Iterator[Nodes]:
-    """Two nodes of a core each; `folder` must be short, for the paths of sockets are."""
+def cluster(*nodes: dict[str, Any]) -> Iterator[Cluster]:
+    """A cluster on this machine, the head first, each node with what Ray's `add_node` takes."""
     before = os.environ.get("RAY_TMPDIR")
-    os.environ["RAY_TMPDIR"] = folder
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    second = cluster.add_node(num_cpus=1)
-    try:
-        yield Nodes(cluster.address, lambda: second.kill_raylet())
-    finally:
-        cluster.shutdown()
-        os.environ.pop("RAY_TMPDIR")
-        if before is not None:
-            os.environ["RAY_TMPDIR"] = before
+    with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as short:  # for the paths of sockets
+        os.environ["RAY_TMPDIR"] = short
+        made = Cluster(initialize_head=True, head_node_args=nodes[0])
+        try:
+            for node in nodes[1:]:
+                made.add_node(**node)
+            yield made
+        finally:
+            made.shutdown()
+            os.environ.pop("RAY_TMPDIR")
+            if before is not None:
+                os.environ["RAY_TMPDIR"] = before
 
 
 def wait_for_records(run: Path, count: int, process: subprocess.Popen[bytes]) -> None:

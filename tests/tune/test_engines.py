@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+import torch
 
 import initmem
 from initmem.records.store import Store
@@ -103,7 +104,7 @@ def test_auto_takes_loop_where_there_is_nothing_to_choose(tmp_path: Path) -> Non
     of = study(
         tmp_path, "resources.engine=auto", text=TINY.replace("mlp, width: 16", "resnet9, width: 4")
     )
-    assert engines.open_choices(of) == {}
+    assert engines.open_choices(of, torch.device("cpu")) == {}
 
 
 @pytest.mark.parametrize("fast", ["loop", "batched"])
@@ -146,7 +147,9 @@ def test_timing_trains_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(engines, "_seconds_a_step", watched)
     of = study(tmp_path, "resources.engine=auto")
-    (found,) = engines.timed(of, engines.open_choices(of), Path("data")).values()
+    (found,) = engines.timed(
+        of, engines.open_choices(of, torch.device("cpu")), Path("data")
+    ).values()
     loop, batched = (min(seconds[engine]) for engine in (Loop, Batched))
     assert loop > 0 and batched > 0 and len(seconds[Loop]) == engines.ROUNDS
     assert found == ("batched" if batched < loop / engines.GAIN else "loop")
@@ -156,7 +159,7 @@ def test_auto_wants_a_gain_that_is_no_noise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = study(tmp_path, "resources.engine=auto")
-    teams = engines.open_choices(of)
+    teams = engines.open_choices(of, torch.device("cpu"))
     for times, wanted in ((1.05, "loop"), (1.15, "batched")):
         monkeypatch.setattr(
             engines,

@@ -111,16 +111,6 @@ def test_a_worker_that_lost_its_gpu_is_replaced(
     assert len(others) == 2 and first not in others
 
 
-def test_fractions_of_gpus_are_asked_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    from initmem.tune.cluster import placement
-
-    of = initmem.load_study("studies/digits.yaml", ["resources.gpus=0.25", "resources.cpus=2"])
-    assert placement(of, "cuda") == {"cpu": 2, "gpu": 0.25}
-    assert placement(of, "cpu") == {"cpu": 2, "gpu": 0.0}
-    whole = initmem.load_study("studies/digits.yaml", ["resources.device=auto"])
-    assert placement(whole, "cuda") == {"cpu": 1, "gpu": 1.0}
-
-
 def test_a_dead_raylet_is_noticed_within_a_minute(tmp_path: Path) -> None:
     study(tmp_path, text=LONG.replace("steps: 1500", "steps: 100000"))
     run = tmp_path / "run"

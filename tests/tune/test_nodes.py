@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +15,6 @@ import pandas as pd
 import pytest
 import ray
 import torch
-from ray.cluster_utils import Cluster
 
 import initmem
 from initmem.records.store import Store
@@ -166,34 +164,31 @@ def test_out_of_memory_is_a_row_with_the_numbers(
     )
 
 
-@pytest.fixture
-def other_code(tmp_path: Path) -> Path:
-    """A folder with initmem as somebody changed it."""
-    source = Path(initmem.__file__).parent
-    shutil.copytree(source, tmp_path / "other" / "initmem", ignore=shutil.ignore_patterns("*.pyc"))
-    with open(tmp_path / "other" / "initmem" / "forecast.py", "a") as file:
-        file.write("# changed\n")
-    return tmp_path / "other"
-
-
 def test_a_node_with_other_code_gets_no_work(
-    tmp_path: Path, other_code: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with cluster({"num_cpus": 1}) as made:
-        made.add_node(num_cpus=2, env_vars={"PYTHONPATH": str(other_code)})
-        run = partial_run(made, tmp_path)
-        assert run("resources.replicas=1").done == 12
+    real = trainable.BlockTrainable
+
+    class OtherCode(real):
+        """Where there are two CPUs."""
+
+        def setup(self, config: dict[str, Any], wanted: nodes.Expected) -> None:
+            here = ray.get_runtime_context().get_node_id()
+            (node,) = (n for n in ray.nodes() if n["NodeID"] == here)
+            if node["Resources"]["CPU"] == 2:
+                wanted = replace(wanted, versions={"initmem": "0.0 (other)"})
+            super().setup(config, wanted)
+
+    monkeypatch.setattr(trainable, "BlockTrainable", OtherCode)
+    with cluster({"num_cpus": 1}, {"num_cpus": 2}) as made:
+        of = study(tmp_path, "resources.replicas=1", "search.draws=2")
+        assert initmem.run(of, tmp_path / "run", cluster=made.address).done == 8
         said = capfd.readouterr().err
         assert said.count("gets no work: has initmem 0.1.0 (") == 1
-        assert "install the same on all nodes" in said
+        assert "the driver 0.0 (other): install the same on all nodes" in said
+        of = study(tmp_path, "resources.cpus=2")
         with pytest.raises(UserError, match=r"(?s)gets no work: .*no other node has room"):
-            run("resources.cpus=2")
-
-
-def partial_run(made: Cluster, folder: Path) -> Callable[[str], initmem.tune.launch.Summary]:
-    return lambda field: initmem.run(
-        study(folder, field), folder / field, cluster=made.address, data=folder / "data"
-    )
+            initmem.run(of, tmp_path / "none", cluster=made.address)
 
 
 def test_shares_of_a_gpu(tmp_path: Path) -> None:

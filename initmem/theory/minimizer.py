@@ -17,16 +17,17 @@ from initmem.theory.diagonal import Array
 STEPS = 200
 RESIDUAL = 1e-9
 """Of X beta - y, the largest, as a share of the largest of y."""
-CAP = 3.0
+CAP = 8.0
 """The most that any 2 X^T nu may change in a step, for beta grows exponentially in it."""
 
 
-def minimizer(X_ND: Array, y_N: Array, root: ArrayLike) -> Array:
+def minimizer(X_ND: Array, y_N: Array, root: ArrayLike, start_D: Array | None = None) -> Array:
     """beta [D]; from N = D on the one of least squares.
 
-    root: sqrt(k) of all coordinates or of each [D], above 0. ValueError for shapes and values that
-    cannot be; LinAlgError where rows of X depend on each other; NotConverged where the residual
-    stays above RESIDUAL.
+    root: sqrt(k) of all coordinates or of each [D], above 0. start_D: the minimizer of some of the
+    rows, with the same root: fewer steps are left. ValueError for shapes and values that cannot
+    be; LinAlgError where rows of X depend on each other; NotConverged where the residual stays
+    above RESIDUAL.
     """
     n, d = X_ND.shape
     root_D = np.broadcast_to(np.asarray(root, dtype=float), d)
@@ -38,7 +39,8 @@ def minimizer(X_ND: Array, y_N: Array, root: ArrayLike) -> Array:
     if n >= d:
         return np.asarray(np.linalg.lstsq(X_ND, y_N)[0])
     enough = RESIDUAL * np.abs(y_N).max(initial=0)
-    bend_D, left_N = np.zeros(d), y_N
+    bend_D = np.arcsinh(2 * (np.zeros(d) if start_D is None else start_D) / root_D)
+    left_N = y_N - X_ND @ (root_D / 2 * np.sinh(bend_D))
     for _ in range(STEPS):
         if np.abs(left_N).max(initial=0) <= enough:
             return root_D / 2 * np.sinh(bend_D)

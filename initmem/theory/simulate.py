@@ -47,5 +47,9 @@ def _errors(
     n_A = np.round(np.asarray(alphas) * d).astype(int)
     X_ND = design(n_A.max(), d, rng)
     y_N = X_ND @ target_D + noise * rng.standard_normal(len(X_ND))
-    found_AD = np.stack([minimizer(X_ND[:n], y_N[:n], root_D) for n in n_A])
-    return np.asarray(np.square(found_AD - target_D).mean(1))
+    error_A, beta_D = np.empty(len(n_A)), np.zeros(d)
+    for a in n_A.argsort():
+        n = n_A[a]
+        beta_D = minimizer(X_ND[:n], y_N[:n], root_D, beta_D)
+        error_A[a] = np.square(beta_D - target_D).mean()
+    return error_A

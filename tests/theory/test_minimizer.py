@@ -28,6 +28,9 @@ def test_conditions_of_the_minimum(init: Init) -> None:
     X_ND, root_D = design(60, 200, rng), init.finetuning_root(pretrained_D)
     beta_D = minimizer(X_ND, X_ND @ target_D, root_D)
     assert np.abs(X_ND @ (beta_D - target_D)).max() <= 1e-9 * np.abs(X_ND @ target_D).max()
+    fewer_D = minimizer(X_ND[:40], X_ND[:40] @ target_D, root_D)
+    from_fewer_D = minimizer(X_ND, X_ND @ target_D, root_D, fewer_D)
+    np.testing.assert_allclose(from_fewer_D, beta_D, atol=1e-6)
     slope_D = penalty_slope(beta_D, root_D)
     of_rows_D = X_ND.T @ np.linalg.lstsq(X_ND.T, slope_D)[0]
     np.testing.assert_allclose(of_rows_D, slope_D, atol=1e-9 * np.abs(slope_D).max())

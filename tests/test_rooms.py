@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 STUDY, DATA, MODELS = "initmem.study", "initmem.data", "initmem.models"
 TRAINING, MEMORY, SEARCH = "initmem.training", "initmem.memory", "initmem.search"
-RECORDS, TUNE = "initmem.records", "initmem.tune"
+RECORDS, TUNE, THEORY = "initmem.records", "initmem.tune", "initmem.theory"
 
 MAY = {
     "initmem/study": {STUDY, "pydantic", "pydantic_core", "yaml"},
@@ -21,6 +21,7 @@ MAY = {
     "initmem/models": {STUDY, MODELS, "torch"},
     # scipy, in one thread, for the eigenvalues of a matrix that is known by its products alone
     "initmem/training": {STUDY, DATA, MODELS, TRAINING, "torch", "scipy", "threadpoolctl"},
+    "initmem/theory": {THEORY, "numpy", "scipy"},
     "initmem/memory": {"numpy", "scipy", "sklearn", "threadpoolctl", "pandas", MEMORY},
     "initmem/search": {STUDY, MEMORY, SEARCH, "numpy", "optuna", "scipy"},
     "initmem/records": {STUDY, MEMORY, RECORDS, "pyarrow", "pandas", "pydantic"},

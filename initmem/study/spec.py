@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from initmem.study.address import below, refusal
 from initmem.study.section import Count, Section, Seed, invalid
+from initmem.study.tracking_section import Tracking
 
 MAX_THREADS = 1024
 """Of a block. torch.set_num_threads crashes the process where the system gives no more."""
@@ -201,6 +202,7 @@ class Study(Section):
     same noise for every value of the memory axis."""
     search: Search = Search()
     resources: Resources = Resources()
+    tracking: Tracking = Tracking()
     storage: Annotated[str, Field(min_length=1, max_length=500)] = "runs"
     """Where runs are kept: a folder, or s3://bucket/path[?region=...]; the study's own run is
     <storage>/<name>."""

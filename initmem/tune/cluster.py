@@ -32,11 +32,13 @@ def run_on_ray(
     watch: Watch,
     workers: int | None,
     device: str,
+    dashboard: bool = False,
 ) -> None:
     """Train the agenda's blocks as Tune trials: on the Ray that RAY_ADDRESS names (`auto` on a
     machine of a cluster), else on one of this machine's own.
 
-    workers: blocks at once. Ray itself keeps nothing that is needed later.
+    workers: blocks at once; dashboard: start Ray's, too. Ray itself keeps nothing that is needed
+    later.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -44,7 +46,9 @@ def run_on_ray(
     from ray import tune
     from ray.tune.logger import TBXLoggerCallback
 
+    from initmem.tune.dashboard import asked, said
     from initmem.tune.searcher import AgendaSearcher, Lookout, Refusals
+    from initmem.tune.tracking import callbacks
     from initmem.tune.trainable import BlockTrainable
     from initmem.tune.watchdog import shut_down, watched
 
@@ -52,9 +56,9 @@ def run_on_ray(
     workers = workers or max(1, (os.cpu_count() or 1) // resources.cpus)
     address = os.environ.get("RAY_ADDRESS", "local")  # a bare init joins whatever it finds
     _expect_head(address)
-    mine = {"num_cpus": workers * resources.cpus, "include_dashboard": False}
+    mine = {"num_cpus": workers * resources.cpus, **asked(dashboard, address)}
     try:
-        ray.init(
+        started = ray.init(
             address=address,
             log_to_driver=False,
             logging_level="CRITICAL",
@@ -62,6 +66,8 @@ def run_on_ray(
         )
     except ConnectionError as error:
         raise UserError(_no_head(address, str(error).splitlines()[0])) from None
+    if dashboard:
+        watch.say(said(started.dashboard_url))
     searcher, refusals = AgendaSearcher(agenda, store.address, data), Refusals()
     try:
         trainable = tune.with_resources(BlockTrainable, placement(study, device))
@@ -80,7 +86,11 @@ def run_on_ray(
                 name="tensorboard",
                 storage_path=store.address,
                 failure_config=tune.FailureConfig(max_failures=-1),  # the lookout counts
-                callbacks=[TBXLoggerCallback(), Lookout(watch, searcher, resources.retries)],
+                callbacks=[
+                    TBXLoggerCallback(),
+                    *callbacks(study, store.files),
+                    Lookout(watch, searcher, resources.retries),
+                ],
                 stop=refusals,
                 verbose=0,
             ),

@@ -24,6 +24,7 @@ from initmem.tune.engines import settle, timed
 from initmem.tune.owner import owning
 from initmem.tune.process import device_of
 from initmem.tune.stop import stoppable
+from initmem.tune.tracking import require
 from initmem.tune.watch import Watch
 
 
@@ -54,16 +55,20 @@ def run(
     workers: int | None = None,
     data: str | Path = "data",
     retry_failed: bool = False,
+    dashboard: bool = False,
 ) -> Summary:
     """Train what a study lacks. A finished study starts nothing.
 
     address: a folder or s3://bucket/path, default <study.storage>/<study.name>; local: in this
     process, without Ray; workers: blocks at once, default as many as the machine has cores for;
-    data: folder of the data sets; retry_failed: train replicas in state failed again.
+    data: folder of the data sets; retry_failed: train replicas in state failed again;
+    dashboard: start Ray's, beside a Ray of this run's own.
     Raises UserError before anything starts if the study cannot run here or contradicts what was
     run at the address.
     """
     clock = time.monotonic()
+    if not local:
+        require(study)
     store = Store(address or study.address)
     data = Path(data).absolute()
     known = store.known()
@@ -95,7 +100,7 @@ def run(
             else:
                 from initmem.tune.cluster import run_on_ray
 
-                run_on_ray(study, agenda, store, data, watch, workers, device.type)
+                run_on_ray(study, agenda, store, data, watch, workers, device.type, dashboard)
             store.keep_ended(study, agenda.ended)
             watch.end()
     rows = store.rows(asked_by(study, agenda.ended))

@@ -19,16 +19,16 @@ from initmem.tune.block import Progress, train_block
 REPORT_EVERY_S = 2.0
 """Reports cost the driver time: at most one in this many seconds from a block."""
 
-POINT = "point"
-
 REFUSED = "refused"
 """In a result: why nothing more can be trained by anybody, such as a full disk."""
 
 
 def config_of(block: Block, run: str, data: Path) -> dict[str, Any]:
-    """What a trial is told; the study itself lies in the run folder."""
+    """What a trial is told; the study itself lies in the run folder. Fields of the recipe go by
+    their dotted names, for those who look at a trial from outside."""
     return {
-        POINT: block.cell.point,
+        **block.cell.arm.values,
+        **block.cell.point,
         "arm": block.cell.arm.index,
         "draw": block.cell.draw,
         "block": block.index,
@@ -40,7 +40,8 @@ def config_of(block: Block, run: str, data: Path) -> dict[str, Any]:
 def _train(config: dict[str, Any]) -> Iterator[Progress]:
     store = Store(config["run"])
     study: Study = store.open()
-    whole = cell(study, arms(study)[config["arm"]], config["draw"], config[POINT])
+    point = {field: config[field] for field in study.ranges}
+    whole = cell(study, arms(study)[config["arm"]], config["draw"], point)
     block = blocks(study, whole)[config["block"]]
     yield from train_block(study, block, store, Path(config["data"]))
 

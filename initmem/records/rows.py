@@ -115,6 +115,7 @@ SCHEMA = pa.schema(
         "run.probing": pa.float64(),  # seconds of it for probes
         "run.resumed": pa.int64(),  # times training went on after a kill
         "run.repeated_steps": pa.int64(),  # steps trained twice because of one
+        "run.gpus": pa.float64(),  # of its block, a share of one or whole ones; null on a CPU
     }
 )
 

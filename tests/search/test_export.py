@@ -18,7 +18,7 @@ from initmem.cli import main
 from initmem.records.store import Store
 from initmem.search.export import optuna_file
 from initmem.search.suggest import objectives
-from initmem.study.spec import Study, UserError
+from initmem.study.spec import Study
 from tests.tiny import TINY, study
 
 ARMS = TINY.replace("init.scale: [1, 2]", "init.scale: [1, 2]\n  optim.name: [sgd, adam]")
@@ -139,8 +139,3 @@ def test_a_run_without_rows(tmp_path: Path) -> None:
     Store(tmp_path / "empty").create(study(tmp_path))
     done = CliRunner().invoke(main, ["export", str(tmp_path / "empty"), "--optuna", "o.db"])
     assert done.exit_code == 2 and done.stderr.endswith("run: has no rows yet\n")
-
-
-def test_another_suffix_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="must end in"):
-        optuna_file(study(tmp_path), [], [], ".txt")

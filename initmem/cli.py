@@ -116,6 +116,8 @@ def run(
     Example: initmem run studies/digits.yaml --workers 2 --set optim.epochs=50
     """
     checked = load(study, overrides)
+    if dashboard and local:
+        raise UserError("--dashboard: is Ray's, and --local starts no Ray")
     from initmem.tune.launch import run as train
 
     try:

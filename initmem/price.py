@@ -39,13 +39,16 @@ def lines(study: Study, price: float | None, like: str | None, data: Path) -> It
     if _has_gpu() and (study.resources.gpus or study.resources.device in ("cuda", "auto")):
         from initmem.tune.fit import measure
 
-        fit = measure(study, data)
-        yield fit.told
+        try:
+            fit = measure(study, data)
+            yield fit.told
+        except UserError as error:
+            yield f"GPU: not measured: {error}"
     if like is not None:
         pilot = Pilot(like, study.resources.engine)
         found = hours(study, pilot.seconds)
         yield f"{_total(study, found, price)}; as in {pilot.told}; start-up not counted"
-    elif fit is not None:
+    elif fit is not None and fit.total:
         seconds = fit.seconds
         found = hours(study, lambda recipe: (seconds, seconds, seconds))
         how = "as the first block, measured here, one block at a time; several at once take less"

@@ -126,6 +126,24 @@ def test_a_machine_with_a_gpu_says_how_many_blocks_to_put_on_it(
     assert of.resources.gpus == 0
 
 
+def test_a_gpu_that_cannot_be_tried_ends_no_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver is there, but torch has no GPU: one study insists on it, one does not."""
+    study(tmp_path)
+    monkeypatch.setattr(price, "_has_gpu", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.setattr(fit, "ROUNDS", 1)
+    insists, takes = (
+        plan(tmp_path / "tiny.yaml", "--set", f"resources.device={device}", "--price", 1)
+        for device in ("cuda", "auto")
+    )
+    assert "GPU: not measured: tiny: resources: asks for device: cuda, but" in insists.stdout
+    assert "no GPU that torch can use; " in takes.stdout and "hours" not in takes.stdout
+    for said in (insists, takes):
+        assert said.exit_code == 2 and said.stderr.startswith("--price: needs a measured rate")
+
+
 @pytest.mark.parametrize("engine", ["loop", "batched", "auto"])
 def test_a_block_is_tried_by_its_engine(tmp_path: Path, engine: str) -> None:
     """On a CPU, which holds no memory of a GPU; networks of two shapes make two teams."""

@@ -67,8 +67,7 @@ def run(
     run at the address.
     """
     clock = time.monotonic()
-    if not local:
-        require(study)
+    require(study, local)
     store = Store(address or study.address)
     data = Path(data).absolute()
     known = store.known()

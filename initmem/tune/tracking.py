@@ -21,8 +21,12 @@ UPLOAD_S = 120
 """Seconds that the end of a run waits for uploads to Weights & Biases."""
 
 
-def require(study: Study) -> None:
+def require(study: Study, local: bool) -> None:
     """Raise UserError if what the study is to be told to is not installed, or has no key."""
+    if local:
+        if study.tracking.packages:
+            warn("tracking: is done by callbacks of Ray; --local tells nobody")
+        return
     for name in study.tracking.packages:
         if importlib.util.find_spec(name) is None:
             text = f"tracking.{name}: {name} is not installed: pip install {name}"

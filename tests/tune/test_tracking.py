@@ -162,17 +162,22 @@ def test_a_missing_key_is_said_before_anything_starts(
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     of = study(tmp_path, WANDB, "tracking.wandb.mode=online")
     with pytest.raises(UserError, match=r"tracking\.wandb: no key: set WANDB_API_KEY"):
-        tracking.require(of)
+        tracking.require(of, local=False)
     monkeypatch.setenv("WANDB_API_KEY", "x")
-    tracking.require(of)
+    tracking.require(of, local=False)
 
 
-def test_tracking_changes_no_row_and_no_search(tmp_path: Path) -> None:
+def test_tracking_changes_no_row_and_no_search(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plain, tracked = study(tmp_path), study(tmp_path, MLFLOW)
     assert conflicts(plain, tracked) == conflicts(tracked, plain) == []
     ids = [[r.id for r in first_cell(of).replicas] for of in (plain, tracked)]
     assert ids[0] == ids[1]
     assert tracking.callbacks(plain, LocalFiles(tmp_path)) == []
+    for of, said in ((plain, ""), (tracked, "tracking: is done by callbacks of Ray; --local ")):
+        tracking.require(of, local=True)
+        assert capsys.readouterr().err.partition("tells")[0] == said
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ init        initial weights are the CPU's bit for bit, train losses are close to
 bf16        trains, and is not float32
 engines     graph and batched: a replica's bits are its own, its first step the plain module's
 speed       ms a network-step by engine and networks at once
+fit         what `initmem plan` sets as a block's share of the memory is enough for the block
 shares      blocks side by side on one GPU leave the rows of --local; seconds for each share
 memory      a block that outgrows its share of a GPU gets a whole one, and its peak is in the row
 killed      a driver killed in mid-run goes on to the same rows
@@ -41,6 +42,7 @@ from initmem.study.recipe import variants
 from initmem.study.spec import Study
 from initmem.training.loop import ENGINES
 from initmem.training.replica import Training
+from initmem.tune.fit import fitting, measure, share
 from initmem.tune.process import arithmetic
 from tests import tiny
 from tests.training.test_engines import (
@@ -216,6 +218,22 @@ def seconds_a_step(work: Workload, precision: str, engine: str, R: int) -> float
     return clock(count) / count / R
 
 
+def fit(device: str, folder: Path) -> str:
+    """On a CPU the share is of no memory, and only its study is trained."""
+    found = measure(study(device, folder, "fit"), Path("data"))
+    k = fitting(found.block, found.total) if found.total else 1
+    if device == "cuda":
+        torch.cuda.set_per_process_memory_fraction(1 / k)
+    try:
+        initmem.run(study(device, folder, "fit"), folder / "fit", local=True)
+    finally:
+        if device == "cuda":
+            torch.cuda.set_per_process_memory_fraction(1.0)
+    errors = [row["error"] for row in Store(folder / "fit").rows() if row["error"]]
+    assert not errors, f"with gpus: {share(k)}: {errors[0]}"
+    return found.told
+
+
 def shares(device: str, folder: Path) -> str:
     initmem.run(long_study(device, folder, 1), folder / "local", local=True)
     seconds: dict[int, float] = {}
@@ -259,7 +277,7 @@ def killed(device: str, folder: Path) -> str:
     return f"at {left} of {len(rows)} rows; then the same rows, {twice} steps trained twice"
 
 
-CHECKS = (resume, processes, registries, init, bf16, engines, speed, shares, memory, killed)
+CHECKS = (resume, processes, registries, init, bf16, engines, speed, fit, shares, memory, killed)
 
 
 @click.command()

@@ -13,9 +13,8 @@ from typing import Any
 
 import click
 
-from initmem.forecast import early, many, outline, resolution, size
+from initmem.forecast import early, outline, resolution, size
 from initmem.study.load import load
-from initmem.study.plan import arms, asked_by, count
 from initmem.study.spec import UserError, one_line, told
 
 SET = click.option(
@@ -66,15 +65,26 @@ def validate(studies: Sequence[str]) -> None:
 
 @main.command()
 @click.argument("study", metavar="STUDY")
+@click.option("--price", type=click.FloatRange(min=0), help="Of a GPU hour: say what it costs.")
+@click.option("--like", metavar="RUN", help="A pilot run on GPUs, for hours and price.")
 @SET
-def plan(study: str, overrides: Sequence[str]) -> None:
-    """Say what a study would train, and how large it would get; starts nothing.
+@DATA
+def plan(
+    study: str, price: float | None, like: str | None, overrides: Sequence[str], data: str
+) -> None:
+    """Say what a study would train, how large it would get and what it takes on GPUs.
+
+    Starts nothing; where there is a GPU that the study asks for, its first block is tried.
 
     Example: initmem plan studies/digits.yaml --set search.draws=64
     """
     checked = load(study, overrides)
     click.echo(outline(checked))
     click.echo(resolution(checked))
+    from initmem.price import lines
+
+    for line in lines(checked, price, like, Path(data).absolute()):
+        click.echo(line)
 
 
 @main.command()
@@ -96,6 +106,7 @@ def plan(study: str, overrides: Sequence[str]) -> None:
     "--workers", type=click.IntRange(min=1), help="Blocks at once. Default: as many as have room."
 )
 @click.option("--retry-failed", is_flag=True, help="Train failed replicas again.")
+@click.option("--dashboard", is_flag=True, help="Start Ray's dashboard, for this machine alone.")
 @SET
 @DATA
 def run(
@@ -105,6 +116,7 @@ def run(
     address: str | None,
     workers: int | None,
     retry_failed: bool,
+    dashboard: bool,
     overrides: Sequence[str],
     data: str,
 ) -> None:
@@ -113,6 +125,8 @@ def run(
     Example: initmem run studies/digits.yaml --workers 2 --set optim.epochs=50
     """
     checked = load(study, overrides)
+    if dashboard and local:
+        raise UserError("--dashboard: is Ray's, and --local starts no Ray")
     from initmem.tune.launch import run as train
 
     try:
@@ -124,6 +138,7 @@ def run(
             cluster=address,
             data=data,
             retry_failed=retry_failed,
+            dashboard=dashboard,
         )
     except KeyboardInterrupt as stop:
         again = shlex.join(["initmem", *sys.argv[1:]])
@@ -156,53 +171,30 @@ def status(folder: str) -> None:
 
     Example: initmem status runs/digits
     """
-    from initmem.memory import cells
-    from initmem.memory.measures import MEASURES
-    from initmem.records.store import Store, counted, frame
-    from initmem.tune.owner import described, owner_of
+    from initmem.look import standing
 
-    store = Store(folder)
-    study = store.open()
-    ended = store.ended(study)
-    rows = store.rows(asked_by(study, ended))
-    others = len(store.rows()) - len(rows)
-    owner = owner_of(store.files)
-    done = f"{len(rows)} of {count(study, ended)} replicas"
-    click.echo(f"{study.name}: {done}, {counted(rows) or 'no rows'}")
-    if ended:
-        click.echo(early(study, ended))
-    if others:
-        click.echo(f"{many(others, 'more row')} in the folder, of no replica of this study")
-    click.echo("not running" if owner is None else f"running: {described(owner)}")
-    if rows:
-        values = len(study.axes[study.memory_axis])
-        known = cells(frame(rows), study.measure, threshold=study.threshold, axis_values=values)
-        of = MEASURES[study.measure]
-        if study.measure != "test_accuracy":
-            click.echo(f"memory of the {of.noun}, in {of.unit}")
-        named = {arm.id: arm.named for arm in arms(study)}
-        for _, line in known.sort_values("memory", ascending=False).iterrows():
-            point = [f"{field} {line[field]:.3g}" for field in study.ranges]
-            lost = line.get("censored", 0)
-            upper = "or more" if lost else f"to {line['high']:.1f}"
-            ends = f"({line['low']:.1f} {upper})" if line["low"] >= 0 else ""
-            memory = f"{'>=' * (lost > 0)}{line['memory']:.1f}" if line["memory"] >= 0 else "-"
-            trained, all_of = line["trained_values"], line["values"]
-            part = [f"over {trained} of {all_of} values"] if 0 < trained < all_of else []
-            part += [f"{many(lost, 'replica')} not within the budget"] if lost else []
-            place = ", ".join([*named[line["arm"]], *point, *part])
-            click.echo(f"memory {memory:>5} {ends:16} {line['verdict']:11}  {place}")
+    for line in standing(folder):
+        click.echo(line)
 
 
 @main.command()
 @click.argument("folder", metavar="DIR")
-def export(folder: str) -> None:
+@click.option(
+    "--optuna",
+    metavar="FILE",
+    help="Write an Optuna study an arm: sqlite in .db, .sqlite3, a journal in .log, .jsonl.",
+)
+def export(folder: str, optuna: str | None) -> None:
     """Write the rows of a run as rows.parquet and rows.csv into its folder.
 
     Example: initmem export runs/digits
     """
+    from initmem.look import for_optuna
     from initmem.records.store import Store
 
+    if optuna is not None:
+        click.echo(one_line(for_optuna(folder, optuna)))
+        return
     store = Store(folder)
     store.open()
     for path in store.export():

@@ -34,15 +34,16 @@ def outline(study: Study) -> str:
 
 def size(study: Study) -> str:
     cells = len(arms(study)) * draws(study)
-    sample = _sample(study, arms(study)[0])
-    trials = cells * len(blocks(study, sample))
+    first = sample(study, arms(study)[0])
+    trials = cells * len(blocks(study, first))
     return (
-        f"{many(len(arms(study)), 'arm')}, {_at_most(study)}{many(cells, 'cell')}, "
+        f"{many(len(arms(study)), 'arm')}, {at_most(study)}{many(cells, 'cell')}, "
         f"{many(count(study), 'replica')}, {many(trials, 'block')}"
     )
 
 
-def _at_most(study: Study) -> str:
+def at_most(study: Study) -> str:
+    """Before a number of what a search that may end early asks for."""
     return "" if study.search.stop_when is None else "at most "
 
 
@@ -59,14 +60,14 @@ def early(study: Study, ended: dict[str, int]) -> str:
 
 
 def _cost(study: Study) -> str:
-    recipes = [r.recipe for arm in arms(study) for r in _sample(study, arm).replicas]
+    recipes = [r.recipe for arm in arms(study) for r in sample(study, arm).replicas]
     per_arm = draws(study)
     steps = sum(recipe.total_steps for recipe in recipes) * per_arm
     table = sum(row_bytes(recipe) for recipe in recipes) * per_arm
     checkpoint = max(checkpoint_bytes(recipe) for recipe in recipes)
     size = max(parameters(recipe) for recipe in recipes)
     return (
-        f"{_at_most(study)}{steps:,} steps in all, networks of up to {size:,} parameters\n"
+        f"{at_most(study)}{steps:,} steps in all, networks of up to {size:,} parameters\n"
         f"disk, about: {_bytes(2 * checkpoint)} of checkpoints for each replica in training, "
         f"{_bytes(table)} for the records" + _probed(recipes) + _faster(study, recipes)
     )
@@ -119,7 +120,8 @@ def resolution(study: Study) -> str:
     return "\n".join(lines)
 
 
-def _sample(study: Study, arm: Arm) -> Cell:
+def sample(study: Study, arm: Arm) -> Cell:
+    """A cell of an arm; a budget is the same in all."""
     return cell(study, arm, 0, {field: r.low for field, r in study.ranges.items()})
 
 

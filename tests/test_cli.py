@@ -95,6 +95,7 @@ def test_set_changes_a_field_and_is_checked(tiny: Path, tmp_path: Path) -> None:
         (["export", "nowhere"], "holds no study.sealed, so it is no run"),
         (["rerun", "nowhere", "abc"], "holds no study.sealed, so it is no run"),
         (["run", "nowhere.yaml"], "nowhere.yaml: study: cannot be read: No such file"),
+        (["run", "studies/digits.yaml", "--local", "--dashboard"], "--local starts no Ray"),
         (["fetch", "cifar"], "unknown data set 'cifar', allowed: digits, .*did you mean"),
     ],
 )

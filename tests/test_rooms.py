@@ -23,13 +23,17 @@ MAY = {
     "initmem/training": {STUDY, DATA, MODELS, TRAINING, "torch", "scipy", "threadpoolctl"},
     "initmem/theory": {THEORY, "numpy", "scipy"},
     "initmem/memory": {"numpy", "scipy", "sklearn", "threadpoolctl", "pandas", MEMORY},
-    "initmem/search": {STUDY, MEMORY, SEARCH, "numpy", "optuna", "scipy"},
+    "initmem/search": {"initmem", STUDY, MEMORY, SEARCH, "numpy", "optuna", "scipy"},
     "initmem/records": {STUDY, MEMORY, RECORDS, "pyarrow", "pandas", "pydantic"},
     "initmem/tune": {
         "initmem", STUDY, DATA, TRAINING, MEMORY, SEARCH, RECORDS, TUNE, "ray", "torch",
     },
     "initmem/forecast.py": {STUDY, MEMORY},
-    "initmem/cli.py": {STUDY, DATA, MEMORY, RECORDS, TUNE, "initmem.forecast", "click"},
+    "initmem/price.py": {STUDY, RECORDS, TUNE, "initmem.forecast", "numpy"},
+    "initmem/look.py": {STUDY, MEMORY, RECORDS, SEARCH, TUNE, "initmem.forecast", "pandas"},
+    "initmem/cli.py": {
+        STUDY, DATA, RECORDS, TUNE, "initmem.forecast", "initmem.look", "initmem.price", "click",
+    },
     "initmem/__init__.py": set(),
     "analysis": {
         STUDY, MEMORY, RECORDS, "analysis", "click", "jinja2", "matplotlib", "numpy", "pandas",

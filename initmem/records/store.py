@@ -261,7 +261,7 @@ def _row_in(sealed: bytes, replica: str) -> Row:
 
 def _searched(study: Study) -> str:
     """A hash of all that decides where a search ends, beside the rows."""
-    elsewhere = {"name", "question", "resources", "storage"}
+    elsewhere = {"name", "question", "resources", "storage", "tracking"}
     return digest(study.model_dump(mode="json", exclude=elsewhere, exclude_defaults=True))
 
 

@@ -43,10 +43,11 @@ def objectives(study: Study, rows: list[dict[str, Any]]) -> Values | None:
     return {"memory": (memory,), "accuracy": (mean,)}.get(study.search.objective, (memory, mean))
 
 
-def _directions(study: Study) -> list[str]:
+def directions(study: Study) -> list[str]:
+    """Of `objectives`, or of what the frontier is told first."""
     mean = "minimize" if named(study.measure).least_is_best else "maximize"
-    directions = {"memory": ["minimize"], "accuracy": [mean]}
-    return directions.get(study.search.objective, ["minimize", mean])
+    single = {"memory": ["minimize"], "accuracy": [mean]}
+    return single.get(study.search.objective, ["minimize", mean])
 
 
 def suggest(
@@ -71,7 +72,7 @@ def suggest(
     sampler = optuna.samplers.TPESampler(seed=_seed(study, arm, draw))
     search = _study(study, sampler)
     for point, values in known:
-        search.add_trial(_trial(study, point, values))
+        search.add_trial(trial(study, point, values))
     for point in open_points:
         search.add_trial(create_trial(state=TrialState.RUNNING, params=point,
                                       distributions=_distributions(study)))  # fmt: skip
@@ -92,15 +93,17 @@ def _sequence(study_json: str, arm_id: str) -> list[Point]:
         search = _study(study, sampler)
         # The first trial of a study is drawn apart from the sequence: let it be one of no use.
         low = {field: r.low for field, r in study.ranges.items()}
-        search.add_trial(_trial(study, low, (0.0,) * len(search.directions)))
+        search.add_trial(trial(study, low, (0.0,) * len(search.directions)))
     return [_ask(study, search) for _ in range(study.search.draws or 0)]
 
 
 def _study(study: Study, sampler: optuna.samplers.BaseSampler) -> optuna.Study:
-    return optuna.create_study(sampler=sampler, directions=_directions(study))
+    return optuna.create_study(sampler=sampler, directions=directions(study))
 
 
-def _trial(study: Study, point: Point, values: Values | None) -> optuna.trial.FrozenTrial:
+def trial(
+    study: Study, point: Point, values: Values | None, **user_attrs: Any
+) -> optuna.trial.FrozenTrial:
     """A cell without objectives counts as worse than any other, so that its region is avoided;
     under two objectives Optuna knows no such state, and it is left out."""
     single = study.search.objective != "both"
@@ -110,6 +113,7 @@ def _trial(study: Study, point: Point, values: Values | None) -> optuna.trial.Fr
         values=values,
         params=point,
         distributions=_distributions(study),
+        user_attrs=user_attrs,
     )
 
 

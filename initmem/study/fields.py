@@ -88,4 +88,6 @@ def _path(field: str) -> tuple[str, ...] | None:
         return None
     if head == "ranges" and rest.rpartition(".")[2] in Range.model_fields:
         return (head, *rest.rsplit(".", 1))
+    if head == "tracking":
+        return tuple(field.split("."))
     return (head, rest) if rest else (head,)

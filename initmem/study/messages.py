@@ -43,7 +43,7 @@ def study_problems(error: ValidationError, where: dict[Any, str]) -> list[Proble
             text = _unknown_key(detail["loc"])
         else:
             text = _words(detail, str(field[-1]))
-        if field[0] == "storage":
+        if field[0] in ("storage", "tracking"):
             text = text.partition(", got ")[0]  # it may hold a password
         if detail["type"] not in ("missing", "rule"):
             field = at  # without the union's member
@@ -63,8 +63,8 @@ def _unknown_key(loc: tuple[Any, ...]) -> str:
 def _fields_of(known: Any, part: Any) -> Any:
     """The fields below `part`: of a section, or of a range by any name."""
     annotation = known[part].annotation if part in known else None
-    if isinstance(annotation, type) and issubclass(annotation, recipes.Section):
-        return annotation.model_fields
+    for member in recipes.sections(annotation):
+        return member.model_fields
     return Range.model_fields if part == "ranges" or annotation is None else known
 
 

@@ -129,7 +129,12 @@ def variants(section: str) -> dict[str, type[Section]]:
 
 
 def _sections(name: str) -> list[type[Section]]:
-    return [m for m in _members(Recipe.model_fields[name].annotation) if _is_section(m)]
+    return sections(Recipe.model_fields[name].annotation)
+
+
+def sections(annotation: Any) -> list[type[Section]]:
+    """Those that a value of this annotation can be."""
+    return [m for m in _members(annotation) if isinstance(m, type) and issubclass(m, Section)]
 
 
 def is_branch(name: str) -> bool:
@@ -191,7 +196,3 @@ def _members(annotation: Any) -> tuple[Any, ...]:
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return tuple(m for arg in typing.get_args(annotation) for m in _members(arg))
     return (annotation,)
-
-
-def _is_section(member: Any) -> bool:
-    return isinstance(member, type) and issubclass(member, Section)

@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from initmem.study.address import below, refusal
 from initmem.study.resources_section import Resources
 from initmem.study.section import Count, Section, Seed, invalid
+from initmem.study.tracking_section import Tracking
 
 
 class UserError(ValueError):
@@ -166,6 +167,7 @@ class Study(Section):
     same noise for every value of the memory axis."""
     search: Search = Search()
     resources: Resources = Resources()
+    tracking: Tracking = Tracking()
     storage: Annotated[str, Field(min_length=1, max_length=500)] = "runs"
     """Where runs are kept: a folder, or s3://bucket/path[?region=...]; the study's own run is
     <storage>/<name>."""

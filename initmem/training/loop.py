@@ -115,7 +115,7 @@ def _train(
         last = step == recipe.total_steps
         evaluating = step % recipe.evaluation_interval == 0 or last
         if evaluating:
-            _evaluate(engine)
+            evaluate(engine)
         clock += _probe(engine)
         saving = step % checkpoint_every == 0 and not last
         if evaluating or saving:
@@ -141,7 +141,8 @@ def _timed(members: list[Training], since: float) -> float:
     return clock
 
 
-def _evaluate(engine: Engine) -> None:
+def evaluate(engine: Engine) -> None:
+    """What its members can do at this step, on all sets."""
     members, data = list(engine.members), engine.members[0].data
     trains, validations = engine.measure(data.train), engine.measure(data.validation)
     oods = engine.measure(data.ood) if data.ood else [None] * len(members)

@@ -18,12 +18,14 @@ from initmem.search.agenda import Agenda
 from initmem.study.plan import Replica
 from initmem.study.spec import Study, UserError
 from initmem.tune import trainable
+from initmem.tune.dashboard import said
 from initmem.tune.engines import settle, timed
 from initmem.tune.nodes import Expected, admit, expected, provide
 from initmem.tune.place import Place
 from initmem.tune.room import Room
 from initmem.tune.searcher import AgendaSearcher, Lookout, Refusals
 from initmem.tune.stop import stoppable
+from initmem.tune.tracking import callbacks
 from initmem.tune.watch import Watch
 from initmem.tune.watchdog import watched
 
@@ -45,6 +47,8 @@ def run_on_ray(
     wanted = expected(store, sections, data, room.device, room.shared)
     refusals = Refusals(room.each, watch.say)
     searcher = AgendaSearcher(agenda, store.address, data, room, refusals)
+    if room.dashboard:
+        watch.say(said(room.dashboard))
     if not room.fitting:
         asked = ", ".join(f"{name} {amount:g}" for name, amount in room.each.items() if amount)
         watch.say(f"no node has room for a block ({asked}): waiting for one to join")
@@ -62,7 +66,11 @@ def run_on_ray(
             name="tensorboard",
             storage_path=store.address,
             failure_config=tune.FailureConfig(max_failures=-1),  # the lookout counts
-            callbacks=[TBXLoggerCallback(), Lookout(watch, searcher, study.resources.retries)],
+            callbacks=[
+                TBXLoggerCallback(),
+                *callbacks(study, store.files),
+                Lookout(watch, searcher, study.resources.retries),
+            ],
             stop=refusals,
             verbose=0,
         ),

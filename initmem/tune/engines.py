@@ -80,12 +80,12 @@ def _fastest(team: Sequence[Replica], data: Path, device: torch.device) -> str:
     with products(recipe.precision):
         for _ in range(ROUNDS):
             for name, engine in engines.items():
-                seconds[name] = min(seconds[name], _seconds_a_step(engine))
+                seconds[name] = min(seconds[name], seconds_a_step(engine))
     seconds["loop"] /= GAIN
     return min(seconds, key=lambda name: seconds[name])
 
 
-def _seconds_a_step(engine: Engine) -> float:
+def seconds_a_step(engine: Engine) -> float:
     """Of one replica, over as many steps as fill a round; the last loss waits for a GPU."""
     first, total = engine.members[0], engine.members[0].recipe.total_steps
     clock, steps = time.perf_counter(), 0

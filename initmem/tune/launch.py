@@ -27,6 +27,7 @@ from initmem.tune.owner import owning
 from initmem.tune.place import Place, here, outgrew
 from initmem.tune.room import joined
 from initmem.tune.stop import stoppable
+from initmem.tune.tracking import require
 from initmem.tune.watch import Watch
 
 
@@ -58,17 +59,20 @@ def run(
     cluster: str | None = None,
     data: str | Path = "data",
     retry_failed: bool = False,
+    dashboard: bool = False,
 ) -> Summary:
     """Train what a study lacks. A finished study starts nothing.
 
     address: a folder or s3://bucket/path, default <study.storage>/<study.name>; local: in this
     process, without Ray; cluster: the Ray to join, `auto` or HOST:PORT, default RAY_ADDRESS, else
     one of this machine's own; workers: blocks at once, default as many as there is room for; data:
-    folder of the data sets; retry_failed: train replicas in state failed again.
+    folder of the data sets; retry_failed: train replicas in state failed again; dashboard: start
+    Ray's, beside a Ray of this run's own.
     Raises UserError before anything starts if the study cannot run here or contradicts what was
     run at the address.
     """
     clock = time.monotonic()
+    require(study, local)
     store = Store(address or study.address)
     data = Path(data).absolute()
     known = store.known()
@@ -90,7 +94,7 @@ def run(
             check(section, data)
         agenda.back(first)
         cluster = cluster or os.environ.get("RAY_ADDRESS")
-        taken = nullcontext(here(study)) if local else joined(study, cluster, workers)
+        taken = nullcontext(here(study)) if local else joined(study, cluster, workers, dashboard)
         with taken as place, owning(store.files):
             store.create(study)
             store.keep_ended(study, agenda.ended)

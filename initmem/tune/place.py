@@ -11,7 +11,7 @@ import torch
 
 from initmem.study.spec import Study, UserError
 
-CONTEXT_BYTES = 2**30
+CONTEXT_BYTES = 10**9
 """Set aside in a share of a GPU for what a process takes there beside torch's own memory: a
 guess, on the safe side."""
 

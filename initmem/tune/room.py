@@ -41,6 +41,8 @@ class Room:
     """Blocks that Ray has room for as it stands."""
     shared: bool
     """Whether nodes of other machines may take part."""
+    dashboard: str | None = None
+    """Where Ray's is, if it was asked for."""
 
     @property
     def waiting(self) -> int:
@@ -63,12 +65,15 @@ def share(study: Study, device: str) -> Share:
 
 
 @contextmanager
-def joined(study: Study, address: str | None, workers: int | None) -> Iterator[Room]:
+def joined(
+    study: Study, address: str | None, workers: int | None, dashboard: bool = False
+) -> Iterator[Room]:
     """Start Ray, or join it, and leave it at the end.
 
     address: `auto` on a machine of a cluster, HOST:PORT of its head, or None for a Ray of this
-    machine's own; workers: blocks at once, by default as many as there is room for. Raises
-    UserError where nobody answers, or this machine has not what a block asks for.
+    machine's own; workers: blocks at once, by default as many as there is room for; dashboard:
+    start Ray's as well.
+    Raises UserError where nobody answers, or this machine has not what a block asks for.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -78,13 +83,15 @@ def joined(study: Study, address: str | None, workers: int | None) -> Iterator[R
     if address == LOCAL:
         device = here(study).device.type
         blocks = workers or max(1, (os.cpu_count() or 1) // study.resources.cpus)
-        mine = {"num_cpus": blocks * study.resources.cpus, "include_dashboard": False}
+        mine = {"num_cpus": blocks * study.resources.cpus}
     import ray
 
+    from initmem.tune.dashboard import beside
     from initmem.tune.watchdog import shut_down
 
+    mine |= beside(dashboard, address)
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="CRITICAL", **mine)
+        started = ray.init(address=address, log_to_driver=False, logging_level="CRITICAL", **mine)
     except ConnectionError as error:
         raise UserError(_no_head(address, str(error).splitlines()[0])) from None
     try:
@@ -94,7 +101,8 @@ def joined(study: Study, address: str | None, workers: int | None) -> Iterator[R
             device = auto if asked(study) == "auto" else asked(study)
         each = share(study, device)
         blocks = sum(fitting(each, node) for node in nodes)
-        yield Room(device, each, workers, blocks, address != LOCAL)
+        url = started.dashboard_url if dashboard else None
+        yield Room(device, each, workers, blocks, address != LOCAL, url)
     finally:
         shut_down()
 

@@ -22,8 +22,6 @@ from initmem.tune.place import Place
 REPORT_EVERY_S = 2.0
 """Reports cost the driver time: at most one in this many seconds from a block."""
 
-POINT = "point"
-
 REFUSED = "refused"
 """In a result: why nothing more can be trained by anybody, such as a full disk."""
 
@@ -36,9 +34,11 @@ def config_of(
     block: Block, run: str, data: Path, share: dict[str, float], unfit: Iterable[str]
 ) -> dict[str, Any]:
     """What a trial is told; the study itself lies in the run folder. share: see `Room.share`;
-    unfit: nodes, by id, that are not to get it."""
+    unfit: nodes, by id, that are not to get it. Fields of the recipe go by their dotted names, for
+    those who look at a trial from outside."""
     return {
-        POINT: block.cell.point,
+        **block.cell.arm.values,
+        **block.cell.point,
         "arm": block.cell.arm.index,
         "draw": block.cell.draw,
         "block": block.index,
@@ -54,7 +54,8 @@ def _train(config: dict[str, Any], wanted: Expected) -> Iterator[Progress]:
     store, data = Store(config["run"]), Path(config["data"])
     admit(wanted, store)
     study: Study = store.open()
-    whole = cell(study, arms(study)[config["arm"]], config["draw"], config[POINT])
+    point = {field: config[field] for field in study.ranges}
+    whole = cell(study, arms(study)[config["arm"]], config["draw"], point)
     block = blocks(study, whole)[config["block"]]
     for section in {replica.recipe.data for replica in block.replicas}:
         provide(wanted, section, data)

@@ -109,3 +109,15 @@ def test_deterministic_holds_for_its_study_alone(tmp_path: Path) -> None:
         rows = initmem.rows(tmp_path / str(value))
         assert set(rows["deterministic"]) == {value}
         assert set(rows["device"]) == {torch.cuda.get_device_name()}
+
+
+def test_a_block_is_measured_and_fits_its_share(tmp_path: Path) -> None:
+    from initmem.tune.fit import fitting, measure
+
+    of = study(tmp_path, "resources.device=cuda", "model={name: resnet9, width: 8}")
+    found = measure(of, Path("data"))
+    assert found.gpu == torch.cuda.get_device_name() and found.seconds > 0
+    assert found.total == torch.cuda.mem_get_info()[1]
+    parameters = 4 * sum(p.numel() for p in begun(WIDE, "cpu").network.parameters())
+    assert parameters < found.held < found.block < found.total
+    assert fitting(found.block, found.total) >= 1

@@ -58,7 +58,8 @@ def test_a_study_in_a_bucket_from_run_to_report(tmp_path: Path, bucket: Bucket) 
     pd.testing.assert_frame_equal(
         comparable(of.address), comparable(tmp_path / "run"), check_exact=True
     )
-    for words in (["status"], ["export"]):
+    optuna = ["export", "--optuna", str(tmp_path / "o.db")]
+    for words in (["status"], ["export"], optuna):
         assert CliRunner().invoke(main, [*words, of.address]).exit_code == 0
     command = [sys.executable, "-m", "analysis", of.address]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -119,7 +119,7 @@ def test_auto_is_timed_once_and_kept(
         timings.append(name)
         return 1.0 if name == fast else 2.0
 
-    monkeypatch.setattr(engines, "_seconds_a_step", seconds)
+    monkeypatch.setattr(engines, "seconds_a_step", seconds)
     initmem.run(of, tmp_path / "run", local=True)
     assert sorted(set(timings)) == ["batched", "loop"]
     assert {row["engine"] for row in Store(tmp_path / "run").rows()} == {fast}
@@ -135,7 +135,7 @@ def test_auto_is_timed_once_and_kept(
 def test_timing_trains_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "ROUND_S", 0.01)
     seconds: dict[type, list[float]] = {}
-    real = engines._seconds_a_step
+    real = engines.seconds_a_step
 
     def watched(engine: Engine) -> float:
         before = [member.losses_T.count_nonzero() for member in engine.members]
@@ -145,7 +145,7 @@ def test_timing_trains_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert all(a >= max(b, 1) for a, b in zip(after, before, strict=True)), "all are trained"
         return seconds[type(engine)][-1]
 
-    monkeypatch.setattr(engines, "_seconds_a_step", watched)
+    monkeypatch.setattr(engines, "seconds_a_step", watched)
     of = study(tmp_path, "resources.engine=auto")
     (found,) = engines.timed(
         of, engines.open_choices(of, torch.device("cpu")), Path("data")
@@ -163,7 +163,7 @@ def test_auto_wants_a_gain_that_is_no_noise(
     for times, wanted in ((1.05, "loop"), (1.15, "batched")):
         monkeypatch.setattr(
             engines,
-            "_seconds_a_step",
+            "seconds_a_step",
             lambda engine, times=times: times if isinstance(engine, Loop) else 1.0,
         )
         assert set(engines.timed(of, teams, Path("data")).values()) == {wanted}

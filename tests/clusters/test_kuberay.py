@@ -13,10 +13,10 @@ from ray.autoscaler._private.kuberay.autoscaling_config import (
 
 from tests.clusters.files import text_of
 
-CLUSTER, POLICY = yaml.safe_load_all(text_of("clusters/kuberay.yaml"))
+TEXT = text_of("clusters/kuberay.yaml")
+CLUSTER, POLICY = yaml.safe_load_all(TEXT)
 HEAD = CLUSTER["spec"]["headGroupSpec"]
 (WORKER,) = CLUSTER["spec"]["workerGroupSpecs"]
-SECRET = {"secretKeyRef": {"name": "initmem-token", "key": "auth_token"}}
 
 
 def container(group: dict[str, Any]) -> dict[str, Any]:
@@ -34,13 +34,9 @@ def test_the_autoscaler_reads_it() -> None:
     assert config["idle_timeout_minutes"] == 5 and CLUSTER["spec"]["enableInTreeAutoscaling"]
 
 
-def test_every_container_has_the_token() -> None:
-    autoscaler = CLUSTER["spec"]["autoscalerOptions"]
-    for place in (container(HEAD), container(WORKER), autoscaler):
-        assert place["env"] == [
-            {"name": "RAY_AUTH_MODE", "value": "token"},
-            {"name": "RAY_AUTH_TOKEN", "valueFrom": SECRET},
-        ]
+def test_the_token_is_a_secret_for_every_container() -> None:
+    assert CLUSTER["spec"]["authOptions"] == {"mode": "token", "secretName": "initmem-token"}
+    assert "create secret generic initmem-token --from-literal=auth_token=" in TEXT
 
 
 def test_the_dashboard_is_on_the_loopback_and_pods_talk_to_their_own_alone() -> None:

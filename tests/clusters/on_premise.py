@@ -4,7 +4,7 @@
     python -m tests.clusters.on_premise
 
 A study runs by `ray exec` and loses a machine in the middle; another is submitted as a job whose
-terminal closes; `ray down` stops the cluster, and nothing else. Takes about three minutes. It
+terminal closes; `ray down` stops the cluster, and nothing else. Takes about five minutes. It
 needs Debian's openssh-server and rsync, and ray[default], if need be in a folder of its own that
 INITMEM_PACKAGES names (site-packages).
 """

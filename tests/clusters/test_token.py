@@ -41,7 +41,9 @@ class Scene:
 
     def begin(self, command: list[str], token: str | None) -> Begun:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
-        mine = {} if token is None else {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+        mine = {"RAY_NUM_REDIS_GET_RETRIES": "1"}  # 20, a second each, is what a refusal takes
+        if token is not None:
+            mine |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
         log = self.folder / secrets.token_hex(4)  # a pipe would wait for what stays
         with open(log, "w") as said:
             process = subprocess.Popen(

@@ -86,12 +86,12 @@ def walk(folder: Path, found: list[Machine]) -> None:
         status = laptop.on_head("ray status")
         assert time.monotonic() - laptop.clock < 300, "the workers did not come"
 
-    command = f"RAY_ADDRESS=auto initmem run {STUDY} --run {SHARED}/first {SMALL}"
+    command = f"initmem run {STUDY} --address auto --run {SHARED}/first {SMALL}"
     run = subprocess.Popen(
         ["ray", "exec", "mine.yaml", command], cwd=laptop.folder, env=laptop.environment
     )
     first = Store(folder / "shared/first")
-    while len(first.names()) < 6:
+    while workers[1].name not in {row["run.host"] for row in first.rows()}:
         time.sleep(1)
         assert run.poll() is None, "ended before a machine was lost"
     workers[1].lose()

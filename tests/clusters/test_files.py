@@ -47,6 +47,13 @@ def test_a_head_that_drives_and_spot_workers_that_come_and_go(name: str) -> None
     assert head["resources"] == {"CPU": 0} and worker["resources"] == {"CPU": 4, "GPU": 1}
     assert (worker["min_workers"], worker["max_workers"]) == (0, config["max_workers"])
     assert "spot" in str(worker["node_config"]).lower() and config["idle_timeout_minutes"] == 5
+    assert config["upscaling_speed"] >= config["max_workers"]
+
+
+def test_a_local_cluster_counts_all_its_machines() -> None:
+    """With autoscaler v2 and two workers, `ray up` leaves one of them out for ever."""
+    head, _ = starts_of("clusters/on_premise.yaml")
+    assert "RAY_enable_autoscaler_v2=0" in head
 
 
 @launched

@@ -4,8 +4,8 @@
     python -m tests.clusters.on_premise
 
 A study runs by `ray exec` and loses a machine in the middle; another is submitted as a job whose
-terminal closes; `ray down` stops the cluster, and nothing else. Takes about five minutes. It
-needs Debian's openssh-server and rsync, and ray[default], if need be in a folder of its own that
+terminal closes; `ray down` stops the cluster, and nothing else. Takes seven minutes. It needs
+Debian's openssh-server and rsync, and ray[default], if need be in a folder of its own that
 INITMEM_PACKAGES names (site-packages).
 """
 

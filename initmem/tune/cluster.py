@@ -21,6 +21,7 @@ ENVIRONMENT = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # ours answers at once, see stop.py
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # 711 to 220 MB of the driver; we name our own
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a block without GPUs sees none
+    "TUNE_GLOBAL_CHECKPOINT_S": "1e9",  # of Tune's own state, which grows and which nobody reads
 }
 
 
@@ -42,8 +43,9 @@ def run_on_ray(
         os.environ.setdefault(name, value)
     import ray
     from ray import tune
-    from ray.tune.logger import TBXLoggerCallback
 
+    from initmem.tune.curves import FOLDER, Curves
+    from initmem.tune.forget import Forget
     from initmem.tune.searcher import AgendaSearcher, Lookout, Refusals
     from initmem.tune.trainable import BlockTrainable
     from initmem.tune.watchdog import shut_down, watched
@@ -77,12 +79,17 @@ def run_on_ray(
                 trial_dirname_creator=_name,
             ),
             run_config=tune.RunConfig(
-                name="tensorboard",
+                name=FOLDER,
                 storage_path=store.address,
                 failure_config=tune.FailureConfig(max_failures=-1),  # the lookout counts
-                callbacks=[TBXLoggerCallback(), Lookout(watch, searcher, resources.retries)],
+                callbacks=[
+                    Curves(store.files),
+                    Lookout(watch, searcher, resources.retries),
+                    Forget(),
+                ],
                 stop=refusals,
                 verbose=0,
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # 5 ms a block
             ),
         )
         with stoppable(), watched():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -154,11 +155,14 @@ def status(folder: str) -> None:
     store = Store(folder)
     study = store.open()
     ended = store.ended(study)
-    rows = store.rows(asked_by(study, ended))
-    others = len(store.rows()) - len(rows)
+    found, asked = store.rows(), asked_by(study, ended)
+    rows = [row for row in found if asked(row)]
+    others = len(found) - len(rows)
     owner = owner_of(store.files)
     done = f"{len(rows)} of {count(study, ended)} replicas"
-    click.echo(f"{study.name}: {done}, {counted(rows) or 'no rows'}")
+    click.echo(
+        f"{study.name}: {done}, {counted(Counter(row['state'] for row in rows)) or 'no rows'}"
+    )
     if ended:
         click.echo(early(study, ended))
     if others:

@@ -26,6 +26,7 @@ MAY = {
     "initmem/records": {STUDY, MEMORY, RECORDS, "pyarrow", "pandas", "pydantic"},
     "initmem/tune": {
         "initmem", STUDY, DATA, TRAINING, MEMORY, SEARCH, RECORDS, TUNE, "ray", "torch",
+        "tensorboardX",
     },
     "initmem/forecast.py": {STUDY, MEMORY},
     "initmem/cli.py": {STUDY, DATA, MEMORY, RECORDS, TUNE, "initmem.forecast", "click"},

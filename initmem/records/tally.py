@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from initmem.records.rows import Row
 from initmem.records.store import Store
-from initmem.study.plan import NONE_ENDED, asked_by
+from initmem.study.plan import NONE_ENDED, Cell, asked_by
 from initmem.study.spec import Study
 
 Counted = tuple[str, int, str]
@@ -34,9 +34,7 @@ class Tally:
         for name in sorted(self.store.names() - self.known.keys()):
             row = self.store.get(name)
             if row is not None:
-                self.known[name] = self.asked(row)
-                if self.known[name]:
-                    self._add(row, 1)
+                self._note(row)
                 yield row
         self._looked = True
 
@@ -44,6 +42,13 @@ class Tally:
         """Count what is new."""
         for _ in self.news():
             pass
+
+    def cell(self, cell: Cell) -> list[Row] | None:
+        """The rows of a cell, in its order, or None unless all are done; they are counted."""
+        rows = self.store.cell(cell)
+        for row in rows or ():
+            self._note(row)
+        return rows
 
     def states(self, ended: Mapping[str, int] = NONE_ENDED) -> Counter[str]:
         """Rows that the study asks for, by state. ended: see `plan.count`."""
@@ -60,9 +65,15 @@ class Tally:
     def forget(self, replica: str) -> None:
         """Set a row aside, so that the replica is trained again."""
         row = self.store.get(replica)
-        if row is not None and self.known.pop(replica, None):
+        if row is not None and self.known.pop(replica, False):
             self._add(row, -1)
         self.store.forget(replica)
+
+    def _note(self, row: Row) -> None:
+        if row["replica"] not in self.known:
+            self.known[row["replica"]] = self.asked(row)
+            if self.known[row["replica"]]:
+                self._add(row, 1)
 
     def _add(self, row: Row, times: int) -> None:
         key = row["arm"], row["draw"], row["state"]

@@ -6,10 +6,11 @@ seconds: the 10,000th block would copy 9,999 others.
 
 from __future__ import annotations
 
-import tempfile
+import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ray.tune.logger import LoggerCallback
@@ -22,8 +23,8 @@ from initmem.study.spec import UserError
 
 FOLDER = "tensorboard"
 
-SEND_EVERY_S = 300.0
-"""Seconds between two copies of a block's curves to a bucket, while it trains."""
+FLUSH_EVERY_S = {True: 30.0, False: 300.0}
+"""Seconds until the curves of a block in training are there to see, here and in a bucket."""
 
 
 class Curves(LoggerCallback):
@@ -33,12 +34,11 @@ class Curves(LoggerCallback):
     """
 
     def __init__(self, files: Files) -> None:
-        self.files = files
-        here = isinstance(files, LocalFiles)
-        self.aside = None if here else tempfile.TemporaryDirectory(prefix="initmem-curves-")
-        self.folder = Path(self.aside.name) if self.aside else Path(files.address) / FOLDER
+        self.files, self.here = files, isinstance(files, LocalFiles)
+        self.aside = None if self.here else TemporaryDirectory(prefix="initmem-curves-")
+        self.folder = Path(self.aside.name) if self.aside else Path(files.address, FOLDER)
         self.writers: dict[str, EventsWriter] = {}
-        self.sent: dict[str, float] = {}
+        self.flushed: dict[str, float] = {}
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
         name = str(trial)
@@ -46,35 +46,33 @@ class Curves(LoggerCallback):
             if name not in self.writers:
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
                 self.writers[name] = EventsWriter(str(self.folder / name / "events"))
-                self.sent[name] = time.monotonic()
+                self.flushed[name] = time.monotonic()
             for label, point in result.items():
                 if isinstance(point, dict) and "step" in point:
-                    self._write(self.writers[name], label, point)
-            self.writers[name].flush()
-            if time.monotonic() - self.sent[name] > SEND_EVERY_S:
+                    _write(self.writers[name], label, point)
+            if time.monotonic() - self.flushed[name] > FLUSH_EVERY_S[self.here]:
+                self.flushed[name] = time.monotonic()
+                self.writers[name].flush()
                 self._send(name)
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
         name = str(trial)
+        self.flushed.pop(name, None)
         with suppress(OSError, UserError):
             if writer := self.writers.pop(name, None):
                 writer.close()
-                self._send(name, last=True)
-        self.sent.pop(name, None)
+                self._send(name)
+                if not self.here:
+                    shutil.rmtree(self.folder / name)
 
-    def _write(self, writer: EventsWriter, label: str, point: dict[str, float]) -> None:
-        for column, value in point.items():
-            if column != "step" and value is not None:
-                summary = scalar(f"{label}/{column}", value)
-                writer.write_event(
-                    Event(wall_time=time.time(), step=point["step"], summary=summary)
-                )
-
-    def _send(self, name: str, last: bool = False) -> None:
-        if self.aside is None:
-            return
-        self.sent[name] = time.monotonic()
-        for path in (self.folder / name).iterdir():
+    def _send(self, name: str) -> None:
+        """To a bucket."""
+        for path in () if self.here else (self.folder / name).iterdir():
             self.files.write(f"{FOLDER}/{name}/{path.name}", path.read_bytes())
-            if last:
-                path.unlink()
+
+
+def _write(writer: EventsWriter, label: str, point: dict[str, float]) -> None:
+    for column, value in point.items():
+        if column != "step" and value is not None:
+            summary = scalar(f"{label}/{column}", value)
+            writer.write_event(Event(wall_time=time.time(), step=point["step"], summary=summary))

@@ -73,7 +73,7 @@ def run(
         with owning(store.files):
             for replica in found.failed:
                 tally.forget(replica)
-    agenda = Agenda(study, store.cell, found.drawn)
+    agenda = Agenda(study, tally.cell, found.drawn)
     first = agenda.next()
     if first is None and (known is None or agenda.ended != store.ended(study)):
         with owning(store.files):

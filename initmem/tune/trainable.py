@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from ray import tune
 
 from initmem.records.store import Store
-from initmem.study.plan import Block, arms, blocks, cell
+from initmem.study.plan import Arm, Block, arms, blocks, cell
 from initmem.study.spec import Study, UserError
 from initmem.tune.block import Progress, train_block
 
@@ -37,10 +38,17 @@ def config_of(block: Block, run: str, data: Path) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=1)
+def _opened(run: str) -> tuple[Study, list[Arm]]:
+    """The study of a run and its arms, once a worker: there may be thousands."""
+    study = Store(run).open()
+    return study, arms(study)
+
+
 def _train(config: dict[str, Any]) -> Iterator[Progress]:
     store = Store(config["run"])
-    study: Study = store.open()
-    whole = cell(study, arms(study)[config["arm"]], config["draw"], config[POINT])
+    study, all_arms = _opened(config["run"])
+    whole = cell(study, all_arms[config["arm"]], config["draw"], config[POINT])
     block = blocks(study, whole)[config["block"]]
     yield from train_block(study, block, store, Path(config["data"]))
 

@@ -45,7 +45,7 @@ def run_on_ray(
     from ray import tune
 
     from initmem.tune.curves import FOLDER, Curves
-    from initmem.tune.forget import Forget
+    from initmem.tune.forget import Forgetful, NoProgress
     from initmem.tune.searcher import AgendaSearcher, Lookout, Refusals
     from initmem.tune.trainable import BlockTrainable
     from initmem.tune.watchdog import shut_down, watched
@@ -72,6 +72,7 @@ def run_on_ray(
             param_space={"study": study.name},
             tune_config=tune.TuneConfig(
                 search_alg=searcher,
+                scheduler=Forgetful(),
                 num_samples=-1,
                 max_concurrent_trials=workers,
                 reuse_actors=True,
@@ -85,7 +86,7 @@ def run_on_ray(
                 callbacks=[
                     Curves(store.files),
                     Lookout(watch, searcher, resources.retries),
-                    Forget(),
+                    NoProgress(),
                 ],
                 stop=refusals,
                 verbose=0,

@@ -84,8 +84,9 @@ def read(folder: str | Path) -> Run:
     store = Store(folder)
     study = store.open()
     ended = store.ended(study)
-    rows = frame(store.rows(plan.asked_by(study, ended)))
-    others = len(store.rows()) - len(rows)
+    found, asked = store.rows(), plan.asked_by(study, ended)
+    rows = frame([row for row in found if asked(row)])
+    others = len(found) - len(rows)
     if rows.empty:
         left = f", its {others} rows are of another study" if others else ""
         raise UserError(f"{folder}: report: the run has no rows yet{left}")

@@ -7,6 +7,7 @@
 
 Prints and writes docs/performance.md: goals, the digits study from the command line, and for each
 workload the time of a network-step by variant, its share of what the machine can do, and memory.
+The section of `benchmarks.driver` is kept as it is there.
 Before anything is timed, all variants must take the same step (`benchmarks/speed/gates.py`).
 """
 
@@ -17,6 +18,8 @@ from pathlib import Path
 
 import click
 
+from benchmarks.driver import HEADING
+from benchmarks.sections import section, with_section
 from benchmarks.speed.goals import DIGITS, Verdict, verdicts
 from benchmarks.speed.kernels import Measured, measure, profiled
 from benchmarks.speed.page import Run, page
@@ -57,7 +60,9 @@ def main(
     text = page(Run(found, whole, kept, profiles, rounds, command))
     click.echo(text)
     if not quick:
-        Path(output).write_text(text)
+        there = Path(output)
+        kept = section(there.read_text(), HEADING) if there.exists() else ""
+        there.write_text(with_section(text, HEADING, kept) if kept else text)
 
 
 def _profiles(of: list[Verdict], quick: bool) -> dict[str, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,11 +26,13 @@ def standing(folder: str) -> Iterator[str]:
     store = Store(folder)
     study = store.open()
     ended = store.ended(study)
-    rows = store.rows(asked_by(study, ended))
-    others = len(store.rows()) - len(rows)
+    found, asked = store.rows(), asked_by(study, ended)
+    rows = [row for row in found if asked(row)]
+    others = len(found) - len(rows)
+    states = Counter(row["state"] for row in rows)
     owner = owner_of(store.files)
     yield f"{study.name}: {len(rows)} of {count(study, ended)} replicas, " + (
-        counted(rows) or "no rows"
+        counted(states) or "no rows"
     )
     if ended:
         yield early(study, ended)

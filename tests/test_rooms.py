@@ -27,6 +27,7 @@ MAY = {
     "initmem/records": {STUDY, MEMORY, RECORDS, "pyarrow", "pandas", "pydantic"},
     "initmem/tune": {
         "initmem", STUDY, DATA, TRAINING, MEMORY, SEARCH, RECORDS, TUNE, "ray", "torch",
+        "tensorboardX",
     },
     "initmem/forecast.py": {STUDY, MEMORY},
     "initmem/price.py": {STUDY, RECORDS, TUNE, "initmem.forecast", "numpy"},

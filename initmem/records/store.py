@@ -15,8 +15,7 @@ A sealed file is a line with the SHA-256 of what follows it.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +39,9 @@ ENDED = "ended.sealed"
 ENGINES = "engines.sealed"
 RECORDS = "records"
 
+RECENT = 256
+"""Rows kept in memory for those who look twice. A study may have many more than memory holds."""
+
 
 class _Ended(Section):
     """What the driver found of the arms' searches, for who cannot search."""
@@ -54,14 +56,13 @@ class Damaged(UserError):
 
 
 class Store:
-    """A run folder, here or in a bucket. Verified rows are kept in memory, so a second look reads
-    new records only. Reading changes nothing: a damaged file is named once and counts as absent;
-    who trains sets it aside."""
+    """A run folder, here or in a bucket. Reading changes nothing: a damaged file is named once
+    and counts as absent; who trains sets it aside."""
 
     def __init__(self, address: str | Path) -> None:
         self.files = files_at(address)
         self.address = self.files.address
-        self._rows: dict[str, Row] = {}
+        self._recent: dict[str, Row] = {}
         self._damaged: set[str] = set()
 
     def open(self) -> Study:
@@ -134,7 +135,7 @@ class Store:
         name = f"{RECORDS}/{row['replica']}{SEALED}"
         self._set_aside(name)
         self.files.write(name, seal(to_text(row)))
-        self._rows[row["replica"]] = row
+        self._keep(row)
 
     def get(self, replica: str) -> Row | None:
         """A replica's row, or None if it has none or a damaged one."""
@@ -146,17 +147,17 @@ class Store:
 
     def row(self, replica: str) -> Row | None:
         """A replica's row, or None if it has none. Raises Damaged if its record holds no row."""
-        if replica not in self._rows:
+        if replica not in self._recent:
             name = f"{RECORDS}/{replica}{SEALED}"
             sealed = self.files.read(name)
             if sealed is None:
                 return None
             try:
-                self._rows[replica] = _row_in(sealed, replica)
+                self._keep(_row_in(sealed, replica))
             except ValueError as error:
                 hint = "`initmem run` trains the replica again"
                 raise Damaged(f"{self._at(name)}: record: {error}; {hint}") from None
-        return self._rows[replica]
+        return self._recent[replica]
 
     def done(self, replica: Replica) -> Row | None:
         """The replica's row, if its record holds the recipe that is asked for, field by field."""
@@ -178,7 +179,7 @@ class Store:
         """Set a row aside, so that the replica is trained again."""
         name = f"{RECORDS}/{replica}{SEALED}"
         self.files.rename(name, name.replace(SEALED, ".failed"))
-        del self._rows[replica]
+        self._recent.pop(replica, None)
 
     def cell(self, cell: Cell) -> list[Row] | None:
         """The rows of a cell, in its order, or None unless all are done."""
@@ -218,6 +219,11 @@ class Store:
 
     def _at(self, name: str) -> str:
         return below(self.address, name)
+
+    def _keep(self, row: Row) -> None:
+        self._recent[row["replica"]] = row
+        if len(self._recent) > RECENT:
+            del self._recent[next(iter(self._recent))]
 
     def _name(self, damaged: str, text: str) -> None:
         if damaged not in self._damaged:
@@ -271,7 +277,6 @@ def _place(row: Row) -> tuple[Any, ...]:
     return row["arm"], row["draw"], row["cell"], axis, row[axis], row["seed"]
 
 
-def counted(rows: Iterable[Row]) -> str:
+def counted(states: Mapping[str, int]) -> str:
     """How many replicas are in each state, in words."""
-    states = Counter(row["state"] for row in rows)
     return ", ".join(f"{number} {state}" for state, number in sorted(states.items()))

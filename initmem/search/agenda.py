@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from typing import Any
 
 from initmem.search.frontier import narrow
-from initmem.search.suggest import Values, objectives, suggest
+from initmem.search.suggest import Values, fixed, objectives, suggest
 from initmem.study.plan import Arm, Block, Cell, Point, Replica, arms, blocks, cell, draws
 from initmem.study.spec import Study
 
@@ -27,10 +28,17 @@ class _Progress:
     arm: Arm
     points: list[Point] = field(default_factory=list)
     told: dict[int, Values | None] = field(default_factory=dict)
+    complete: int = 0
+    """How many draws from the first on are complete."""
+    fixed: list[Point] | None = None
+    """All its points, where they do not depend on what came of others; once it has drawn."""
+    ready: bool = True
+    """Whether it waits for its turn to draw."""
 
-    def complete(self) -> int:
-        """How many draws from the first on are complete."""
-        return next(k for k in range(len(self.told) + 1) if k not in self.told)
+    def tell(self, draw: int, values: Values | None) -> None:
+        self.told[draw] = values
+        while self.complete in self.told:
+            self.complete += 1
 
     def known(self, count: int) -> list[tuple[Point, Values | None]]:
         """What is told of the first draws."""
@@ -56,11 +64,15 @@ class Agenda:
         self.outgrew = outgrew
         self.arms = [_Progress(arm) for arm in arms(study)]
         self.total = draws(study)
+        self.turns = [(0, index) for index in range(len(self.arms))]
+        """Of the arms that may draw, a heap: draws so far, and the arm's place in the study."""
         self.waiting: deque[Block] = deque()
         self.ended: dict[str, int] = {}
         """Draws of the arms whose search ended early, by id."""
         self.on_end: Callable[[dict[str, int]], None] = lambda ended: None
         """Called with `ended` when it grows."""
+        self.drawn_out = 0
+        """Arms without a draw left."""
         self.live: dict[str, set[int]] = {}
         self.incomplete: list[Cell] = []
         self.last_cell: Rows = []
@@ -74,7 +86,14 @@ class Agenda:
     @property
     def exhausted(self) -> bool:
         """Whether every block was handed out."""
-        return not self.waiting and all(len(p.points) == self._last(p) for p in self.arms)
+        return not self.waiting and self.drawn_out == len(self.arms)
+
+    @property
+    def replicas(self) -> int:
+        """How many the study asks for; see `plan.count`."""
+        spared = sum(self.total - draws for draws in self.ended.values())
+        cells = len(self.arms) * self.total - spared
+        return cells * len(self.study.axes[self.study.memory_axis]) * self.study.seeds
 
     def back(self, block: Block) -> None:
         """A block was not taken up; it is the next."""
@@ -92,40 +111,54 @@ class Agenda:
             del self.live[block.cell.id]
             self._close(block.cell)
 
-    def _last(self, progress: _Progress) -> int:
-        """How many draws an arm gets."""
-        return self.ended.get(progress.arm.id, self.total)
-
     def _issue(self) -> bool:
         """Draw the next point that may be drawn, of the arm with the fewest draws, or end its
         search. Says whether there was one."""
-        lag = self.study.search.lag
-        ready = [
-            p for p in self.arms
-            if len(p.points) < self._last(p) and len(p.points) <= p.complete() + lag
-        ]  # fmt: skip
-        if not ready:
+        if not self.turns:
             return False
-        progress = min(ready, key=lambda p: len(p.points))
+        progress = self.arms[heappop(self.turns)[1]]
+        progress.ready = False
+        self._draw(progress)
+        self._wait(progress)
+        return True
+
+    def _wait(self, progress: _Progress) -> None:
+        """Let an arm wait for its turn, if it may draw."""
+        count = len(progress.points)
+        last = self.ended.get(progress.arm.id, self.total)
+        may = count < last and count <= progress.complete + self.study.search.lag
+        if may and not progress.ready:
+            progress.ready = True
+            heappush(self.turns, (count, progress.arm.index))
+
+    def _draw(self, progress: _Progress) -> None:
         draw = len(progress.points)
-        known = max(0, draw - lag)
+        known = max(0, draw - self.study.search.lag)
         if self.study.search.band is not None and narrow(self.study, progress.known(known)):
             self.ended[progress.arm.id] = draw
+            self.drawn_out += 1
             self.on_end(self.ended)
-            return True
-        point = self.drawn.get((progress.arm.id, draw))
-        if point is None:
-            told, open_points = progress.known(known), progress.points[known:]
-            point = suggest(self.study, progress.arm, told, open_points)
-        progress.points.append(point)
-        issued = cell(self.study, progress.arm, draw, point)
+            return
+        progress.points.append(self._point(progress, draw, known))
+        self.drawn_out += draw + 1 == self.total
+        issued = cell(self.study, progress.arm, draw, progress.points[draw])
         if self.rows_of(issued) is not None:
             self._close(issued)
         else:
             parts = blocks(self.study, issued)
             self.live[issued.id] = {block.index for block in parts}
             self.waiting.extend(parts)
-        return True
+
+    def _point(self, progress: _Progress, draw: int, known: int) -> Point:
+        point = self.drawn.get((progress.arm.id, draw))
+        if point is not None:
+            return point
+        if progress.fixed is None:
+            progress.fixed = fixed(self.study, progress.arm)
+        if progress.fixed is not None:
+            return progress.fixed[draw]
+        told, open_points = progress.known(known), progress.points[known:]
+        return suggest(self.study, progress.arm, told, open_points)
 
     def _close(self, closed: Cell) -> None:
         rows = self.rows_of(closed)
@@ -134,4 +167,6 @@ class Agenda:
         else:
             self.last_cell = rows
         values = None if rows is None else objectives(self.study, rows)
-        self.arms[closed.arm.index].told[closed.draw] = values
+        progress = self.arms[closed.arm.index]
+        progress.tell(closed.draw, values)
+        self._wait(progress)

@@ -50,6 +50,14 @@ def directions(study: Study) -> list[str]:
     return single.get(study.search.objective, ["minimize", mean])
 
 
+def fixed(study: Study, arm: Arm) -> list[Point] | None:
+    """All points of an arm, where none depends on what came of the others, else None."""
+    points = grid(study.ranges)
+    if points is None and study.search.sampler in ("random", "qmc"):
+        return _sequence(study.model_dump_json(), arm.id)
+    return points
+
+
 def suggest(
     study: Study, arm: Arm, known: list[tuple[Point, Values | None]], open_points: list[Point]
 ) -> Point:
@@ -60,14 +68,14 @@ def suggest(
     as qmc does.
     """
     draw = len(known) + len(open_points)
-    points = grid(study.ranges)
+    points = fixed(study, arm)
     if points is not None:
         return points[draw]
     if study.search.sampler == "frontier" and draw >= frontier.start(study):
         chosen = frontier.choose(study, known, open_points, _seed(study, arm, draw))
         if chosen is not None:
             return chosen
-    if study.search.sampler != "tpe":
+    if study.search.sampler == "frontier":
         return dict(_sequence(study.model_dump_json(), arm.id)[draw])
     sampler = optuna.samplers.TPESampler(seed=_seed(study, arm, draw))
     search = _study(study, sampler)

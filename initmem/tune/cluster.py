@@ -11,15 +11,16 @@ from typing import Any
 import ray
 import torch
 from ray import tune
-from ray.tune.logger import TBXLoggerCallback
 
 from initmem.records.store import Store
 from initmem.search.agenda import Agenda
 from initmem.study.plan import Replica
 from initmem.study.spec import Study, UserError
 from initmem.tune import trainable
+from initmem.tune.curves import FOLDER, Curves
 from initmem.tune.dashboard import said
 from initmem.tune.engines import settle, timed
+from initmem.tune.forget import Forgetful, NoProgress
 from initmem.tune.nodes import Expected, admit, expected, provide
 from initmem.tune.place import Place
 from initmem.tune.room import Room
@@ -57,22 +58,25 @@ def run_on_ray(
         param_space={"study": study.name},
         tune_config=tune.TuneConfig(
             search_alg=searcher,
+            scheduler=Forgetful(),
             num_samples=-1,
             reuse_actors=True,
             trial_name_creator=_name,
             trial_dirname_creator=_name,
         ),
         run_config=tune.RunConfig(
-            name="tensorboard",
+            name=FOLDER,
             storage_path=store.address,
             failure_config=tune.FailureConfig(max_failures=-1),  # the lookout counts
             callbacks=[
-                TBXLoggerCallback(),
+                Curves(store.files),
                 *callbacks(study, store.files),
                 Lookout(watch, searcher, study.resources.retries),
+                NoProgress(),
             ],
             stop=refusals,
             verbose=0,
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # 5 ms a block
         ),
     )
     with stoppable(), watched():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from initmem.data.load import check
 from initmem.memory import STATES
 from initmem.records.rows import Row
 from initmem.records.store import Store
+from initmem.records.tally import Tally
 from initmem.search.agenda import Agenda
 from initmem.study.compare import conflicts
 from initmem.study.plan import Cell, Point, Replica, arms, asked_by, count, resolve
@@ -75,14 +75,15 @@ def run(
     require(study, local)
     store = Store(address or study.address)
     data = Path(data).absolute()
-    known = store.known()
-    _refuse_conflicts(known, study, store)
-    if retry_failed:
-        asked = asked_by(study, store.ended(study))
-        _forget([row["replica"] for row in store.rows(asked) if row["state"] == "failed"], store)
-    outgrown = partial(_outgrown, study, store)
-    agenda = Agenda(study, partial(_rows, study, store), _drawn(study, store), outgrown)
-    before = {row["replica"] for row in store.rows()}
+    known, tally = store.known(), Tally(store, study)
+    found = _survey(study, tally)
+    _refuse_conflicts(known, study, store, found.axes)
+    if retry_failed and found.failed:
+        with owning(store.files):
+            for replica in found.failed:
+                tally.forget(replica)
+    outgrown = partial(_outgrown, study, tally)
+    agenda = Agenda(study, partial(_rows, study, tally), found.drawn, outgrown)
     first = agenda.next()
     if first is None and (known is None or agenda.ended != store.ended(study)):
         with owning(store.files):
@@ -99,7 +100,7 @@ def run(
             store.create(study)
             store.keep_ended(study, agenda.ended)
             agenda.on_end = partial(_keep_ended, store, study)
-            watch = Watch(store, agenda)
+            watch = Watch(tally, agenda)
             if isinstance(place, Place):
                 with stoppable():
                     settle(study, store, data, place, timed)
@@ -110,16 +111,16 @@ def run(
                 run_on_ray(study, agenda, store, data, sections, watch, place)
             store.keep_ended(study, agenda.ended)
             watch.end()
-    rows = store.rows(asked_by(study, agenda.ended))
-    states = Counter(row["state"] for row in rows)
+    tally.look()
+    states = tally.states(agenda.ended)
     return Summary(
         address=store.address,
         planned=count(study, agenda.ended),
-        done=len(rows),
-        trained=sum(row["replica"] not in before for row in rows),
+        done=states.total(),
+        trained=tally.total(tally.fresh, agenda.ended),
         states={state: states[state] for state in STATES if states[state]},
         ended=agenda.ended,
-        repeated_steps=sum(row["run.repeated_steps"] or 0 for row in rows),
+        repeated_steps=tally.total(tally.repeated, agenda.ended),
         seconds=time.monotonic() - clock,
     )
 
@@ -139,18 +140,20 @@ def _run_local(
         ) from error
 
 
-def _rows(study: Study, store: Store, cell: Cell) -> list[Row] | None:
+def _rows(study: Study, tally: Tally, cell: Cell) -> list[Row] | None:
     """Of a cell whose replicas are all done."""
-    rows = store.cell(cell)
+    rows = tally.cell(cell)
     return None if rows is None or any(outgrew(study, row) for row in rows) else rows
 
 
-def _outgrown(study: Study, store: Store, replica: Replica) -> bool:
+def _outgrown(study: Study, tally: Tally, replica: Replica) -> bool:
     """Whether a replica's row says so; it is then set aside, for another to come."""
-    row = store.done(replica)
+    if study.resources.on_oom == "fail":
+        return False
+    row = tally.store.done(replica)
     if row is None or not outgrew(study, row):
         return False
-    store.forget(replica.id)
+    tally.forget(replica.id)
     return True
 
 
@@ -160,32 +163,40 @@ def _keep_ended(store: Store, study: Study, ended: dict[str, int]) -> None:
         store.keep_ended(study, ended)
 
 
-def _forget(replicas: list[str], store: Store) -> None:
-    if replicas:
-        with owning(store.files):
-            for replica in replicas:
-                store.forget(replica)
+@dataclass
+class _Found:
+    """What the rows of earlier runs say."""
+
+    axes: set[str] = field(default_factory=set)
+    """What memory they are about."""
+    drawn: dict[tuple[str, int], Point] = field(default_factory=dict)
+    """The points of draws that left rows."""
+    failed: list[str] = field(default_factory=list)
+    """Replicas that the study asks for."""
 
 
-def _refuse_conflicts(known: Study | None, study: Study, store: Store) -> None:
+def _survey(study: Study, tally: Tally) -> _Found:
+    """One look at each row, for there may be more of them than memory holds."""
+    found, asked = _Found(), asked_by(study, tally.store.ended(study))
+    for row in tally.news():
+        found.axes.add(row["memory_axis"])
+        found.drawn[row["arm"], row["draw"]] = {name: row[name] for name in study.ranges}
+        if row["state"] == "failed" and asked(row):
+            found.failed.append(row["replica"])
+    return found
+
+
+def _refuse_conflicts(known: Study | None, study: Study, store: Store, axes: set[str]) -> None:
     """Where the run has lost its study, its rows tell what memory they are about."""
     changed = conflicts(known, study) if known else []
-    axes = {row["memory_axis"] for row in store.rows()} - {study.memory_axis}
-    changed = changed or [f"memory_axis: {axis} -> {study.memory_axis}" for axis in sorted(axes)]
+    others = sorted(axes - {study.memory_axis})
+    changed = changed or [f"memory_axis: {axis} -> {study.memory_axis}" for axis in others]
     if changed and store.names():
         raise UserError(
             f"{store.address}: run: holds rows of another study:",
             *(f"  {line}" for line in changed),
             "take the change back, or name another folder with --run",
         )
-
-
-def _drawn(study: Study, store: Store) -> dict[tuple[str, int], Point]:
-    """The points of draws that left rows."""
-    return {
-        (row["arm"], row["draw"]): {field: row[field] for field in study.ranges}
-        for row in store.rows()
-    }
 
 
 def _data_sections(study: Study) -> set[Any]:

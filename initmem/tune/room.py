@@ -19,6 +19,7 @@ ENVIRONMENT = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # ours answers at once, see stop.py
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # 711 to 220 MB of the driver; we name our own
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a block without GPUs sees none
+    "TUNE_GLOBAL_CHECKPOINT_S": "1e9",  # of Tune's own state, which grows and which nobody reads
 }
 
 LOCAL = "local"

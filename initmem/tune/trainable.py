@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from ray import tune
 
 from initmem.records.store import Store
-from initmem.study.plan import Block, arms, blocks, cell
+from initmem.study.plan import Arm, Block, arms, blocks, cell
 from initmem.study.spec import Study, UserError
 from initmem.tune.block import Progress, train_block
 from initmem.tune.nodes import Expected, Unfit, admit, provide
@@ -50,12 +51,19 @@ def config_of(
     }
 
 
+@lru_cache(maxsize=1)
+def _opened(run: str) -> tuple[Study, list[Arm]]:
+    """The study of a run and its arms, once a worker: there may be thousands."""
+    study = Store(run).open()
+    return study, arms(study)
+
+
 def _train(config: dict[str, Any], wanted: Expected) -> Iterator[Progress]:
     store, data = Store(config["run"]), Path(config["data"])
     admit(wanted, store)
-    study: Study = store.open()
+    study, all_arms = _opened(config["run"])
     point = {field: config[field] for field in study.ranges}
-    whole = cell(study, arms(study)[config["arm"]], config["draw"], point)
+    whole = cell(study, all_arms[config["arm"]], config["draw"], point)
     block = blocks(study, whole)[config["block"]]
     for section in {replica.recipe.data for replica in block.replicas}:
         provide(wanted, section, data)

@@ -8,26 +8,28 @@ from typing import Any
 
 from initmem.memory import spread
 from initmem.memory.measures import MEASURES
-from initmem.records.store import Store, counted
+from initmem.records.store import counted
+from initmem.records.tally import Tally
 from initmem.search.agenda import Agenda
-from initmem.study.plan import asked_by, count
 from initmem.study.spec import Study, one_line
 
 EVERY_S = {True: 1.0, False: 30.0}
 """Seconds between two lines, on a terminal and in a pipe."""
 
+SHARE = 0.05
+"""Of the time that may be spent on looking."""
+
 
 class Watch:
     """Counts records as they appear, whoever writes them."""
 
-    def __init__(self, store: Store, agenda: Agenda) -> None:
-        self.store, self.agenda = store, agenda
-        self.asked = asked_by(agenda.study, agenda.ended)
+    def __init__(self, tally: Tally, agenda: Agenda) -> None:
+        self.tally, self.store, self.agenda = tally, tally.store, agenda
         self.live = sys.stdout.isatty()
         self.last = time.monotonic()
         self.first: tuple[float, int] | None = None
         """When records began to appear, and how many there were: start-up is no measure."""
-        self.before = len(store.rows(self.asked))
+        self.before = tally.states(agenda.ended).total()
         self.width = 0
 
     def tick(self) -> None:
@@ -37,14 +39,15 @@ class Watch:
             return
         self.last = now
         self._write(self.line(now))
-        # A bucket answers slowly: look less often than looking takes.
-        self.last = max(now, 2 * time.monotonic() - now)
+        # Many records, or a bucket that answers slowly: looking is to take a small share of time.
+        self.last = max(now, now + (time.monotonic() - now) / SHARE - EVERY_S[self.live])
 
     def line(self, now: float) -> str:
         study, last_cell = self.agenda.study, self.agenda.last_cell
-        rows = self.store.rows(self.asked)
-        done, planned = len(rows), count(study, self.agenda.ended)
-        parts = [f"{study.name}: {done}/{planned} replicas", counted(rows)]
+        self.tally.look()
+        states = self.tally.states(self.agenda.ended)
+        done, planned = states.total(), self.agenda.replicas
+        parts = [f"{study.name}: {done}/{planned} replicas", counted(states)]
         if last_cell:
             parts.append(f"memory of the last cell {_told(study, last_cell)}")
         if self.first is None and done > self.before:

@@ -9,6 +9,7 @@ import pytest
 
 import initmem
 from initmem.records.store import Store
+from initmem.records.tally import Tally
 from initmem.search.agenda import Agenda
 from initmem.study.spec import UserError
 from initmem.tune.block import train_block
@@ -40,7 +41,7 @@ def test_a_replica_that_costs_too_many_workers_is_failed_and_its_block_goes_on(
     searcher = AgendaSearcher(agenda, store.address, tmp_path, ROOM, refusals)
     searcher.suggest("t1")
     block = searcher.blocks["t1"]
-    lookout = Lookout(Watch(store, agenda), searcher, of.resources.retries)
+    lookout = Lookout(Watch(Tally(store, of), agenda), searcher, of.resources.retries)
     trial = SimpleNamespace(trial_id="t1", error_file=str(tmp_path / "error.txt"))
 
     lookout.on_trial_recover(1, [], trial)

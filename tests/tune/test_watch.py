@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from initmem.records.store import Store
+from initmem.records.tally import Tally
 from initmem.search.agenda import Agenda
 from initmem.tune.watch import Watch
 from tests.tiny import study
@@ -31,4 +32,4 @@ def test_memory_is_told_in_its_unit(
          "steps": 800, "steps_to_validation": found}
         for scale, found in steps.items() for seed in (0, 1)
     ]  # fmt: skip
-    assert said in Watch(store, agenda).line(0.0)
+    assert said in Watch(Tally(store, of), agenda).line(0.0)

@@ -200,6 +200,11 @@ def _refuse_conflicts(known: Study | None, study: Study, store: Store, axes: set
 
 
 def _data_sections(study: Study) -> set[Any]:
+    """Every data set that a replica is trained on."""
     low: dict[str, Any] = {field: r.low for field, r in study.ranges.items()}
-    low[study.memory_axis] = study.axes[study.memory_axis][0]
-    return {resolve(study, {**arm.values, **low}).data for arm in arms(study)}
+    values = study.axes[study.memory_axis]
+    return {
+        resolve(study, {**arm.values, **low, study.memory_axis: value}).data
+        for arm in arms(study)
+        for value in values
+    }

@@ -6,8 +6,12 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from initmem.search import agenda as agenda_module
+from initmem.search import suggest as suggest_module
 from initmem.search.agenda import Agenda, Rows
-from initmem.study.plan import Block, Cell, Replica, count
+from initmem.study.plan import Block, Cell, Replica, arms, count
 from initmem.study.spec import Study
 from tests.search.test_suggest import ARMS
 from tests.tiny import study
@@ -122,3 +126,40 @@ def test_a_lost_block_leaves_its_cell_incomplete_and_the_study_goes_on(tmp_path:
         agenda.finished(block)
     assert handed == 3 and agenda.exhausted
     assert [c.draw for c in agenda.incomplete] == [1]
+
+
+def test_the_arm_with_the_fewest_draws_is_next(tmp_path: Path) -> None:
+    """Of those that may draw, the first in the study; held against all arms at each turn."""
+    of = study(tmp_path, "search.draws=6", "search.lag=1", text=ARMS)
+    world, dice = World(of), random.Random(0)
+    agenda = Agenda(of, world.rows_of, {})
+    drawn, told, running = [0, 0], [set(), set()], []
+    while not agenda.exhausted or running:
+        first = [next(k for k in range(7) if k not in told[arm]) for arm in (0, 1)]
+        may = [arm for arm in (0, 1) if drawn[arm] < 6 and drawn[arm] <= first[arm] + 1]
+        block = agenda.next()
+        if block is not None:
+            assert block.cell.arm.index == min(may, key=lambda arm: drawn[arm])
+            drawn[block.cell.arm.index] += 1
+            running.append(block)
+            continue
+        assert not may
+        block = running.pop(dice.randrange(len(running)))
+        world.train(block)
+        agenda.finished(block)
+        told[block.cell.arm.index].add(block.cell.draw)
+    assert drawn == [6, 6]
+    assert agenda.replicas == count(of) == len(world.done)
+
+
+def test_an_arms_points_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what is known of its draws is not gathered, where no draw depends on it."""
+    asked = []
+    made = suggest_module.fixed
+    monkeypatch.setattr(agenda_module, "fixed", lambda of, arm: asked.append(arm) or made(of, arm))
+    monkeypatch.setattr(agenda_module._Progress, "known", None)
+    reference = [suggest_module._sequence(study(tmp_path, text=ARMS).model_dump_json(), arm.id)
+                 for arm in arms(study(tmp_path, text=ARMS))]  # fmt: skip
+    points, _ = simulate(study(tmp_path, text=ARMS), workers=2, seed=0)
+    assert len(asked) == 2
+    assert [list(points.values())[k::2] for k in (0, 1)] == reference

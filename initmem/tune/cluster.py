@@ -53,8 +53,10 @@ def run_on_ray(
     if not room.fitting:
         asked = ", ".join(f"{name} {amount:g}" for name, amount in room.each.items() if amount)
         watch.say(f"no node has room for a block ({asked}): waiting for one to join")
+    block = tune.with_parameters(trainable.BlockTrainable, wanted=wanted)
+    block.__name__ = trainable.BlockTrainable.__name__  # what `ps` and the dashboard show
     tuner = tune.Tuner(
-        tune.with_parameters(trainable.BlockTrainable, wanted=wanted),
+        block,
         param_space={"study": study.name},
         tune_config=tune.TuneConfig(
             search_alg=searcher,

@@ -20,8 +20,8 @@ class Tally:
 
     def __init__(self, store: Store, study: Study) -> None:
         self.store, self.asked = store, asked_by(study)
-        self.known: dict[str, bool] = {}
-        """Replicas whose rows were read, and whether they count."""
+        self.known: dict[str, bool | None] = {}
+        """By replica, whether its row came after the first look; None where it does not count."""
         self.counts: Counter[Counted] = Counter()
         self.repeated: Counter[Counted] = Counter()
         """Steps that rows were trained twice."""
@@ -65,21 +65,23 @@ class Tally:
     def forget(self, replica: str) -> None:
         """Set a row aside, so that the replica is trained again."""
         row = self.store.get(replica)
-        if row is not None and self.known.pop(replica, False):
-            self._add(row, -1)
+        fresh = self.known.pop(replica, None)
+        if row is not None and fresh is not None:
+            self._add(row, -1, fresh)
         self.store.forget(replica)
 
     def _note(self, row: Row) -> None:
         if row["replica"] not in self.known:
-            self.known[row["replica"]] = self.asked(row)
-            if self.known[row["replica"]]:
-                self._add(row, 1)
+            asked = self.asked(row)
+            self.known[row["replica"]] = self._looked if asked else None
+            if asked:
+                self._add(row, 1, self._looked)
 
-    def _add(self, row: Row, times: int) -> None:
+    def _add(self, row: Row, times: int, fresh: bool) -> None:
         key = row["arm"], row["draw"], row["state"]
         self.counts[key] += times
         self.repeated[key] += times * (row["run.repeated_steps"] or 0)
-        if self._looked:
+        if fresh:
             self.fresh[key] += times
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import shutil
 import time
+import weakref
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any
 
 from ray.tune.logger import LoggerCallback
@@ -35,8 +36,10 @@ class Curves(LoggerCallback):
 
     def __init__(self, files: Files) -> None:
         self.files, self.here = files, isinstance(files, LocalFiles)
-        self.aside = None if self.here else TemporaryDirectory(prefix="initmem-curves-")
-        self.folder = Path(self.aside.name) if self.aside else Path(files.address, FOLDER)
+        self.folder = Path(files.address, FOLDER)
+        if not self.here:
+            self.folder = Path(mkdtemp(prefix="initmem-curves-"))
+            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self.writers: dict[str, EventsWriter] = {}
         self.flushed: dict[str, float] = {}
 

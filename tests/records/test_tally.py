@@ -69,6 +69,9 @@ def test_a_forgotten_row_counts_no_more_until_it_is_trained_again(store: Store) 
     store.put(row(one, state="diverged"))
     tally.look()
     assert tally.states() == {"interpolated": 7, "diverged": 1}
+    assert tally.total(tally.fresh) == 1
+    tally.forget(one.id)
+    assert tally.total(tally.fresh) == 0 and tally.states() == {"interpolated": 7}
 
 
 def test_rows_of_other_studies_are_seen_and_not_counted(tmp_path: Path, store: Store) -> None:

@@ -81,6 +81,7 @@ def test_on_ray_with_the_server_away_for_ten_seconds(tmp_path: Path, bucket: Buc
 
     threading.Timer(9, away).start()
     assert initmem.run(of, workers=2).trained == 12
+    assert len(files_at(of.address).names("tensorboard/arm0-draw2-block0")) == 1
     pd.testing.assert_frame_equal(
         comparable(of.address), comparable(tmp_path / "run"), check_exact=True
     )

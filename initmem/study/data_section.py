@@ -39,6 +39,7 @@ def _own(text: str) -> str:
 Classes = Annotated[str, AfterValidator(_own)]
 FirstClasses = Annotated[str, AfterValidator(_named)]
 
+
 class Images(Section):
     kind: ClassVar[str] = "image"
     restaged: ClassVar[tuple[str, ...]] = ("train", "validation", "classes")

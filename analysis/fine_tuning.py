@@ -21,6 +21,7 @@ from scipy.stats import t as student
 
 from analysis import style, tables
 from analysis.command import Analysis, drawable, save
+from analysis.ood import mean_of
 from analysis.style import listed, number
 from analysis.tables import Run
 from initmem.memory import TRAINED
@@ -31,8 +32,8 @@ AMOUNTS = {"data.train": "training examples", "data.train_fraction": "share of t
 SPLIT = "data.split"
 MEASURE = "selected.test_accuracy"
 LEVEL = 0.95
-WIDTH = 0.1
-"""Of the places of one amount, as a share of the distance to the next."""
+WIDTH = 0.06
+"""Half of the room for the values of one amount, as a share of the way to the next."""
 
 Tables = tuple[pd.DataFrame, pd.DataFrame]
 
@@ -43,11 +44,11 @@ def table(run: Run) -> Tables:
 
     means, a line for each panel, value and amount: panel (label), axis and value (the memory
     axis), field and amount (of AMOUNTS), unit (split or seed), n (units), networks (that trained),
-    lost (that did not), mean, low and high (95%, Student's t over units; nan where they do not
-    differ). differences, in points of accuracy, unit by unit, of a value minus `reference` (1
-    where the axis lists it, else the largest): panel, axis, value, reference, amount (nan: the
-    mean over amounts), unit, n, difference, low, high (95% of all lines of the panel together,
-    those over all amounts apart; Bonferroni), verdict.
+    lost (that did not), mean, low and high (95%, Student's t over units, within 0 to 100; nan
+    where they do not differ). differences, in points of accuracy, unit by unit, of a value minus
+    `reference` (1 where the axis lists it, else the largest): panel, axis, value, reference,
+    amount (nan: the mean over amounts), unit, n, difference, low, high (95% of all lines of the
+    panel together, those over all amounts apart; Bonferroni), verdict.
     """
     study = run.study
     amount = next((field for field in AMOUNTS if field in study.axes), None)
@@ -62,7 +63,7 @@ def table(run: Run) -> Tables:
         for (value, size), same in group.groupby(["value", "amount"]):
             known = same.dropna(subset=["accuracy"])
             each = known.groupby(unit)["accuracy"].mean().to_numpy()
-            mean, low, high = interval(each)
+            mean, low, high = mean_of(each)
             line = {"panel": panel, "axis": axis, "value": value, "field": amount, "amount": size}
             line |= {"unit": unit, "n": len(each), "networks": len(known)}
             line |= {"lost": len(same) - len(known), "mean": mean, "low": low, "high": high}
@@ -82,7 +83,7 @@ def _labelled(run: Run, amount: str, axis: str) -> pd.DataFrame:
     return made.assign(accuracy=rows[MEASURE].where(rows["state"].isin(TRAINED)))
 
 
-def interval(value_N: np.ndarray, lines: int = 1) -> tuple[float, float, float]:
+def interval(value_N: np.ndarray, lines: int) -> tuple[float, float, float]:
     """Mean and its interval by Student's t, which with those of `lines` others like it holds all
     true means 95% of the time; nan for the ends of one value, or of values that do not differ."""
     mean = float(value_N.mean()) if len(value_N) else np.nan
@@ -150,9 +151,9 @@ def texts(means: pd.DataFrame, differences: pd.DataFrame) -> pd.DataFrame:
     for (panel, size), group in means.groupby(["panel", "amount"], sort=False):
         line = {"": panel, group["field"].iloc[0]: number(size)}
         for each in group.to_dict("records"):
-            half = "" if pd.isna(each["low"]) else f" ± {each['high'] - each['mean']:.1f}"
-            lost = f", {each['lost']} lost" if each["lost"] else ""
-            line[number(each["value"])] = f"{each['mean']:.1f}{half} (n = {each['n']}{lost})"
+            ends = "" if pd.isna(each["low"]) else f" ({each['low']:.1f} to {each['high']:.1f})"
+            lost = f", {each['lost']} not trained" if each["lost"] else ""
+            line[number(each["value"])] = f"{each['mean']:.1f}{ends}, n = {each['n']}{lost}"
         same = (differences["panel"] == panel) & (differences["amount"] == size)
         for each in differences[same].to_dict("records"):
             head = f"{number(each['value'])} - {number(each['reference'])}"

@@ -2,9 +2,9 @@
 
 Test accuracy after fine-tuning over the size of its training set, a line for each value of the
 memory axis (such as kappa, the relative scale of early layers). Values are compared within seeds,
-for a seed draws the same init noise for all of them; where the study lists several `data.split`,
-a unit is a split, over whose seeds is averaged: seeds that learn the same few examples say nothing
-of others.
+for a seed draws the same init noise for all of them; where the study lists several `data.split` or
+`data.classes`, a unit is one of these tasks, over whose seeds is averaged: seeds that learn the
+same few examples say nothing of others.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ from initmem.study.spec import UserError
 
 AMOUNTS = {"data.train": "training examples", "data.train_fraction": "share of the pairs trained"}
 """Axis -> what it counts."""
-SPLIT = "data.split"
+TASKS = ("data.split", "data.classes")
+"""Axes whose values are so many draws of one task."""
 MEASURE = "selected.test_accuracy"
 LEVEL = 0.95
+ROUNDING = 1e-9
+"""Points by which units differ that do not."""
 WIDTH = 0.06
 """Half of the room for the values of one amount, as a share of the way to the next."""
 
@@ -43,7 +46,7 @@ def table(run: Run) -> Tables:
     AMOUNTS for an axis, or with ranges.
 
     means, a line for each panel, value and amount: panel (label), axis and value (the memory
-    axis), field and amount (of AMOUNTS), unit (split or seed), n (units), networks (that trained),
+    axis), field and amount (of AMOUNTS), unit (task or seed), n (units), networks (that trained),
     lost (that did not), mean, low and high (95%, Student's t over units, within 0 to 100; nan
     where they do not differ). differences, in points of accuracy, unit by unit, of a value minus
     `reference` (1 where the axis lists it, else the largest): panel, axis, value, reference,
@@ -56,30 +59,33 @@ def table(run: Run) -> Tables:
     staged = (run.rows["pretrain.name"] == "stage").any()
     if amount in (None, axis) or not staged or study.ranges:
         return pd.DataFrame(), pd.DataFrame()
-    unit = SPLIT if len(study.axes.get(SPLIT, ())) > 1 and axis != SPLIT else "seed"
     rows = _labelled(run, str(amount), axis)
     means, found = [], []
     for panel, group in rows.groupby("panel", sort=False):
         for (value, size), same in group.groupby(["value", "amount"]):
             known = same.dropna(subset=["accuracy"])
-            each = known.groupby(unit)["accuracy"].mean().to_numpy()
+            each = known.groupby("unit")["accuracy"].mean().to_numpy()
             mean, low, high = mean_of(each)
             line = {"panel": panel, "axis": axis, "value": value, "field": amount, "amount": size}
-            line |= {"unit": unit, "n": len(each), "networks": len(known)}
+            line |= {"unit": same["kind"].iloc[0], "n": len(each), "networks": len(known)}
             line |= {"lost": len(same) - len(known), "mean": mean, "low": low, "high": high}
             means.append(line)
-        found += [{"panel": panel, "axis": axis, **line} for line in _compared(group, unit)]
+        found += [{"panel": panel, "axis": axis, **line} for line in _compared(group)]
     return pd.DataFrame(means), pd.DataFrame(found)
 
 
 def _labelled(run: Run, amount: str, axis: str) -> pd.DataFrame:
-    """Columns: panel, value, amount, seed, split, accuracy (nan of networks that did not train);
-    of networks that were pretrained."""
+    """Columns: panel, value, amount, kind and unit (task or seed), task, seed, accuracy (nan of
+    networks that did not train); of networks that were pretrained."""
     rows = run.rows[run.rows["pretrain.name"] == "stage"]
-    others = [field for field in run.study.axes if field not in (amount, axis, SPLIT)]
+    drawn = [field for field in TASKS if field in run.study.axes and field != axis]
+    others = [field for field in run.study.axes if field not in (amount, axis, *drawn)]
     others = [field for field in others if rows[field].nunique(dropna=False) > 1]
     labels = [listed(line) for line in rows[others].to_dict("records")]
-    made = rows[["seed", SPLIT]].assign(panel=labels, value=rows[axis], amount=rows[amount])
+    task = [listed(line) for line in rows[drawn].to_dict("records")]
+    made = rows[["seed"]].assign(panel=labels, value=rows[axis], amount=rows[amount], task=task)
+    kind = "task" if made["task"].nunique() > 1 else "seed"
+    made = made.assign(kind=kind, unit=made[kind])
     return made.assign(accuracy=rows[MEASURE].where(rows["state"].isin(TRAINED)))
 
 
@@ -87,24 +93,24 @@ def interval(value_N: np.ndarray, lines: int) -> tuple[float, float, float]:
     """Mean and its interval by Student's t, which with those of `lines` others like it holds all
     true means 95% of the time; nan for the ends of one value, or of values that do not differ."""
     mean = float(value_N.mean()) if len(value_N) else np.nan
-    if len(value_N) < 2 or np.ptp(value_N) == 0:
+    if len(value_N) < 2 or np.ptp(value_N) < ROUNDING:
         return mean, np.nan, np.nan
     quantile = student.ppf(1 - (1 - LEVEL) / (2 * lines), len(value_N) - 1)
     reach = float(quantile * value_N.std(ddof=1) / np.sqrt(len(value_N)))
     return mean, mean - reach, mean + reach
 
 
-def _compared(group: pd.DataFrame, unit: str) -> list[dict[str, Any]]:
+def _compared(group: pd.DataFrame) -> list[dict[str, Any]]:
     """Of a panel, by value and amount, then by value over all amounts."""
     values = sorted(group["value"].unique())
     reference = 1 if 1 in values else values[-1]
     wide = group.pivot_table(
-        index=["amount", SPLIT, "seed"], columns="value", values="accuracy", dropna=False
+        index=["amount", "unit", "task", "seed"], columns="value", values="accuracy", dropna=False
     )
     lines = []
     for value in (v for v in values if v != reference and {v, reference} <= set(wide)):
         apart = (wide[value] - wide[reference]).dropna().reset_index(name="apart")
-        each = apart.groupby(["amount", unit])["apart"].mean().unstack("amount")
+        each = apart.groupby(["amount", "unit"])["apart"].mean().unstack("amount")
         units = {size: each[size].dropna().to_numpy() for size in each}
         units[np.nan] = each.dropna().mean(axis=1).to_numpy()
         lines += [(value, size, apart_N) for size, apart_N in units.items()]
@@ -113,8 +119,14 @@ def _compared(group: pd.DataFrame, unit: str) -> list[dict[str, Any]]:
         alike = sum(np.isnan(other) == np.isnan(size) for _, other, _ in lines)
         mean, low, high = interval(apart_N, alike)
         verdict = "helps" if low > 0 else "hurts" if high < 0 else "undecided"
-        line = {"value": value, "reference": reference, "amount": size, "unit": unit}
-        line |= {"n": len(apart_N), "difference": mean, "low": low, "high": high}
+        line = {"value": value, "reference": reference, "amount": size}
+        line |= {
+            "unit": group["kind"].iloc[0],
+            "n": len(apart_N),
+            "difference": mean,
+            "low": low,
+            "high": high,
+        }
         made.append({**line, "verdict": verdict})
     return made
 
@@ -139,7 +151,7 @@ def _difference(line: Any) -> str:
 
 
 def _n(line: Any) -> str:
-    return f"n = {line['n']} {'splits' if line['unit'] == SPLIT else 'seeds'}"
+    return f"n = {line['n']} {line['unit']}{'s' * (line['n'] != 1)}"
 
 
 def texts(means: pd.DataFrame, differences: pd.DataFrame) -> pd.DataFrame:

@@ -74,7 +74,7 @@ def test_with_several_splits_a_unit_is_a_split(tmp_path: Path) -> None:
     means, differences = fine_tuning.table(made(tmp_path, SPLITS))
     assert set(means["n"]) == {3} and set(means["networks"]) == {12}
     whole = differences[differences["amount"].isna()].set_index("value")
-    assert set(whole["unit"]) == {"data.split"} and set(whole["n"]) == {3}
+    assert set(whole["unit"]) == {"task"} and set(whole["n"]) == {3}
     own = 0.3 * np.mean(list(NOISE.values()))
     each = -9 + own + np.array([0.0, 15.0, 30.0])
     assert whole.loc[4, "difference"] == pytest.approx(each.mean())
@@ -95,7 +95,7 @@ def test_networks_that_did_not_train_are_in_no_mean_and_counted(tmp_path: Path) 
     assert set(of_4["verdict"]) == {"undecided"} and of_4["low"].isna().all()
     text = fine_tuning.texts(means, differences)
     assert list(text["data.train"]) == ["10", "100"] and "n = 1, 3 not trained" in text["4"][0]
-    assert "1 seeds" in " ".join(fine_tuning.said(differences))
+    assert "n = 1 seed." in " ".join(fine_tuning.said(differences))
 
 
 def test_panels_are_the_other_axes_and_networks_without_a_pretraining_are_left_out(

@@ -70,7 +70,8 @@ def hours(study: Study, seconds_of: Callable[[Recipe], Band]) -> Band:
     total = [0.0, 0.0, 0.0]
     for arm in arms(study):
         for replica in sample(study, arm).replicas:
-            steps = replica.recipe.total_steps * draws(study)
+            stages = replica.recipe.stages
+            steps = sum(stage.total_steps for stage in stages) * draws(study)
             for i, seconds in enumerate(seconds_of(replica.recipe)):
                 total[i] += steps * seconds / 3600
     return total[0], total[1], total[2]
@@ -111,7 +112,8 @@ class Pilot:
         self.rates: dict[tuple[Any, ...], list[float]] = {}
         """Of all rows, by what they are like."""
         for row in rows:
-            rate = row["run.seconds"] * (row["run.gpus"] or 1.0) / row["steps"]
+            steps = row["steps"] + (row["first.steps"] or 0)
+            rate = row["run.seconds"] * (row["run.gpus"] or 1.0) / steps
             same, model = _keys(row, row["engine"])
             for key in {same, (*same[:-1], "auto"), model}:
                 self.rates.setdefault(key, []).append(rate)

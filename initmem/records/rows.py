@@ -92,8 +92,16 @@ SCHEMA = pa.schema(
         **{f"final.{name}": kind for name, kind in _PREDICTOR.items()},
         "loss_tenth_before": pa.float64(),  # mean batch loss, last but one tenth of the budget
         "loss_last_tenth": pa.float64(),
-        "diverged_step": pa.int64(),
+        "diverged_step": pa.int64(),  # of two trainings, in the first if `first.state` says so
         "last_finite_loss": pa.float64(),
+        "first.state": pa.string(),  # of the first of two trainings, at its end
+        "first.steps": pa.int64(),
+        "first.train_accuracy": pa.float64(),
+        "first.train_loss": pa.float64(),
+        "first.validation_accuracy": pa.float64(),
+        "first.validation_loss": pa.float64(),
+        "first.ood_accuracy": pa.float64(),
+        "first.symmetric_accuracy": pa.float64(),
         "error": pa.string(),
         "curve": pa.list_(_CURVE),
         "norms": pa.list_(_NORMS),

@@ -1,9 +1,9 @@
 """A recipe: every setting of one training run, typed.
 
-A section with variants (`data`, `model`, `init`, `optim`, `penalty`) is told apart by its `name`
-(`rule` for `init`), and has just the fields that this variant uses. To add a variant, write its
-class beside the others of its section, name it in their union, and register the builder under the
-same name in its room. The sections `steps_to` and `probes` have no variants.
+A section with variants (`data`, `model`, `init`, `optim`, `penalty`, `pretrain`) is told apart by
+its `name` (`rule` for `init`), and has just the fields that this variant uses. To add a variant,
+write its class beside the others of its section, name it in their union, and register the builder
+under the same name in its room. The sections `steps_to` and `probes` have no variants.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import types
 import typing
 from typing import Annotated, Any, Literal
 
-from pydantic import model_validator
+from pydantic import ValidationError, model_validator
 
 from initmem.study.data_section import Data
 from initmem.study.init_section import Initialization
 from initmem.study.model_section import MLP, Model, TokenMLP, Transformer
 from initmem.study.objective_section import NoPenalty, Penalty, Probes, Radial, StepsTo
 from initmem.study.optim_section import Optimizer
+from initmem.study.pretrain_section import NoPretraining, Pretraining, Stage
 from initmem.study.section import Count, Section, invalid
 from initmem.study.token_data import Tokens
 
@@ -32,6 +33,7 @@ class Recipe(Section):
     init: Initialization
     optim: Optimizer
     penalty: Penalty = NoPenalty(name="none")
+    pretrain: Pretraining = NoPretraining(name="none")
     steps_to: StepsTo = StepsTo()
     probes: Probes = Probes()
     eval_every: Count | None = None
@@ -70,7 +72,33 @@ class Recipe(Section):
         if (self.optim.decay_steps or (0, 0))[1] > self.total_steps:
             rule = f"must end within the budget of {self.total_steps} steps"
             raise invalid("optim.decay_window", f"{rule}, got {self.optim.decay_window}")
+        self._own_readout()
+        self._staged()
         return self
+
+    def _own_readout(self) -> None:
+        if not (isinstance(self.model, Transformer) and self.model.tied):
+            return
+        rule = f"{self.model.name} with model.tied true has no readout of its own"
+        if isinstance(self.pretrain, Stage):
+            raise invalid("pretrain.name", f"draws the readout anew, {rule}")
+        if self.init.kappa != 1:
+            raise invalid("init.kappa", f"divides the readout, {rule}")
+
+    def _staged(self) -> None:
+        """What is wrong with the first of two trainings is said of its own fields."""
+        try:
+            first = self.pretraining
+        except ValidationError as error:  # of the fields as they are put together
+            detail = error.errors(include_url=False)[0]
+            context: dict[str, Any] = detail.get("ctx", {})
+            field = context.get("field", "")
+            name = field.rpartition(".")[2]
+            own = name in Stage.model_fields and name != "name"
+            text = f"in the first stage: {context.get('text', detail['msg'])}"
+            raise invalid(f"pretrain.{name}" if own else field or "pretrain.name", text) from None
+        if first is not None:
+            self.data.untested(first.data)
 
     def _without_attention(self) -> None:
         for field in ("qk", "vo", "mlp", "residual"):
@@ -81,6 +109,22 @@ class Recipe(Section):
             raise invalid("model.name", f"{self.model.name} {wants}")
         if self.probes.sink:
             raise invalid("probes.sink", f"{self.model.name} has no attention")
+
+    @property
+    def pretraining(self) -> Recipe | None:
+        """The recipe of the first of two trainings, or None where there is one. Raises
+        pydantic.ValidationError."""
+        if not isinstance(self.pretrain, Stage):
+            return None
+        fields = self.model_dump(exclude={"pretrain", "probes"})
+        self.pretrain.put(fields, self.data)
+        return Recipe.model_validate(fields)
+
+    @property
+    def stages(self) -> tuple[Recipe, ...]:
+        """The recipes that a network is trained by, one after the other."""
+        first = self.pretraining
+        return (self,) if first is None else (first, self)
 
     @property
     def stacks(self) -> bool:

@@ -202,9 +202,9 @@ def _refuse_conflicts(known: Study | None, study: Study, store: Store, axes: set
 def _data_sections(study: Study) -> set[Any]:
     """Every data set that a replica is trained on."""
     low: dict[str, Any] = {field: r.low for field, r in study.ranges.items()}
-    values = study.axes[study.memory_axis]
-    return {
-        resolve(study, {**arm.values, **low, study.memory_axis: value}).data
+    recipes = [
+        resolve(study, {**arm.values, **low, study.memory_axis: value})
         for arm in arms(study)
-        for value in values
-    }
+        for value in study.axes[study.memory_axis]
+    ]
+    return {stage.data for recipe in recipes for stage in recipe.stages}

@@ -189,9 +189,10 @@ def probing(rows: pd.DataFrame) -> float | None:
     return float(100 * probed["run.probing"].sum() / probed["run.seconds"].sum())
 
 
-def untouched(rows: pd.DataFrame) -> list[str]:
-    """Parameters that the init rule of some replica left as built."""
-    return sorted({name for names in rows["untouched"].dropna() for name in names})
+def parameters(rows: pd.DataFrame, column: str) -> list[str]:
+    """Parameters that the init rule of some replica left as built (untouched), or gave values by a
+    formula (assigned)."""
+    return sorted({name for names in rows[column].dropna() for name in names})
 
 
 def versions(rows: pd.DataFrame) -> pd.DataFrame:

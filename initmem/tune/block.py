@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 import initmem
-from initmem.data.load import load
+from initmem.data.load import load, of_seed
 from initmem.records.rows import Row, complete
 from initmem.records.store import Store
 from initmem.study.plan import Block, Replica
@@ -123,7 +123,7 @@ def _trained(
     """`train_team`, where nothing goes wrong."""
     device, rows = place.device, []
     heads = [head(study, replica) for replica in replicas]
-    dataset = load(replicas[0].recipe.data, data).to(device)
+    dataset = load(of_seed(replicas[0].recipe.data, replicas[0].seed), data).to(device)
     trainings = [Training(r.recipe, r.seed, dataset, device, engine) for r in replicas]
     labels = {t: label(study, r) for t, r in zip(trainings, replicas, strict=True)}
     with products(replicas[0].recipe.precision):

@@ -1,0 +1,299 @@
+"""Diagonal networks: the error that the theory says over the number of examples, and the networks
+that were trained; and the map of the regimes of fine-tuning (arXiv 2602.20062)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from scipy.stats import t
+
+from analysis import style
+from analysis.tables import Run
+from initmem.theory.channel import Mixture
+from initmem.theory.diagonal import Init, dependence, order
+from initmem.theory.generalization import error_curve
+from initmem.theory.regimes import REGIMES, regime, regime_map
+from initmem.theory.tasks import Task, finetuning, single
+
+TASK = ["data.d", "data.rho_pt", "data.omega", "data.rho_ft", "data.noise"]
+SETTING = ["pretrain.name", "init.c", "init.lam", "init.gam", "optim.name"]
+SHORT = {"pretrain.name": "pretraining", "optim.name": ""}
+MOST = 7
+"""Settings a panel; where there are more, a panel is of those that differ in the memory axis."""
+LINE = 60
+"""Points of a line."""
+WITHIN = (2, 3, 5)
+"""Standard errors."""
+COLOURS = ("#3b528b", "#d95f02", "#1b9e77", "#b0307a", "#8a6d00", "#56a0d3", "#555555")
+
+
+def init_of(line: Any) -> Init:
+    """The init of a row with columns SETTING. Without pretraining lam and gam do not matter."""
+    if line["pretrain.name"] == "none":
+        return Init(line["init.c"])
+    return Init(line["init.c"], line["init.lam"], line["init.gam"])
+
+
+def mixture_of(line: Any) -> Mixture:
+    """What the theory knows of a row with columns TASK and SETTING."""
+    if line["pretrain.name"] == "none":
+        return single(line["data.rho_ft"], init_of(line))
+    task = Task(line["data.rho_pt"], line["data.rho_ft"], line["data.omega"])
+    return finetuning(task, init_of(line))
+
+
+def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows of networks without decay -> what was measured beside what the theory says, and the
+    theory's lines; both empty where the study has no diagonal network.
+
+    points, a line a task, setting and number of examples, with at least one network whose loss is
+    finite: column and row (labels of the panel), setting (label), the columns TASK and SETTING,
+    alpha (examples / d), theory (error), mean (of final.test_loss), se (its standard error), low
+    and high (95%, Student's t), n (networks), off ((mean - theory) / se).
+    lines: column, row, setting, alpha, error.
+    """
+    rows = run.rows[(run.rows["model.name"] == "diagonal") & run.rows["final.test_loss"].notna()]
+    decay = rows[["optim.l2", "optim.weight_decay"]].astype(float).fillna(0.0).sum(axis=1)
+    rows = rows[decay == 0]
+    if rows.empty:
+        return pd.DataFrame(), pd.DataFrame()
+    points, lines = [], []
+    keys = [*TASK, *SETTING]
+    alphas = (rows["data.alpha"] * rows["data.d"]).round() / rows["data.d"]
+    key: Any
+    for key, group in rows.assign(alpha=alphas).groupby(keys, sort=False):
+        known = dict(zip(keys, key, strict=True))
+        mixture, noise = mixture_of(known), known["data.noise"]
+        measured = group.groupby("alpha")["final.test_loss"].agg(["mean", "sem", "count"])
+        measured = measured.rename(columns={"sem": "se", "count": "n"}).reset_index()
+        measured["theory"] = error_curve(mixture, measured["alpha"].to_numpy(float), noise)
+        points.append(measured.assign(**known))
+        alpha_A = np.linspace(alphas.min(), alphas.max(), LINE)
+        error_A = error_curve(mixture, alpha_A, noise)
+        lines.append(pd.DataFrame({"alpha": alpha_A, "error": error_A}).assign(**known))
+    made = pd.concat(points, ignore_index=True)
+    width = t.ppf(0.975, (made["n"] - 1).clip(lower=1)) * made["se"]
+    made["low"], made["high"] = made["mean"] - width, made["mean"] + width
+    made["off"] = (made["mean"] - made["theory"]) / made["se"].where(made["se"] > 0)
+    drawn = pd.concat(lines, ignore_index=True)
+    labels = _labels(made, run.study.memory_axis)
+    return made.join(labels, on=keys), drawn.join(labels, on=keys)
+
+
+def _labels(points: pd.DataFrame, memory_axis: str) -> pd.DataFrame:
+    """Columns column, row and setting, by TASK and SETTING."""
+    keys = [*TASK, *SETTING]
+    kinds = points[keys].drop_duplicates()
+    task = [field for field in TASK if kinds[field].nunique() > 1]
+    varied = [field for field in SETTING if kinds[field].nunique() > 1]
+    several = len(kinds[varied].drop_duplicates()) > MOST and memory_axis in varied
+    inside = [memory_axis] if several else varied
+    above = [field for field in varied if field not in inside]
+    found = kinds.copy()
+    found["column"] = [_named(line, task) for line in kinds.to_dict("records")]
+    found["row"] = [_named(line, above) for line in kinds.to_dict("records")]
+    found["setting"] = [
+        ": ".join(filter(None, [_regime(line) if not above else "", _named(line, inside)]))
+        for line in kinds.to_dict("records")
+    ]
+    return found.set_index(keys)
+
+
+def _named(line: Any, fields: list[str]) -> str:
+    words = (
+        f"{SHORT.get(f, f.partition('.')[2])} {style.number(line[f])}".strip() for f in fields
+    )
+    return ", ".join(words)
+
+
+def _regime(line: Any) -> str:
+    """At coefficients of size 1, or nothing without pretraining."""
+    if line["pretrain.name"] == "none":
+        return ""
+    init = init_of(line)
+    return str(regime(order(1.0, init.finetuning_root(1.0)), dependence(1.0, 1.0, init)))
+
+
+def said(points: pd.DataFrame) -> str:
+    """How near the networks are to the theory, in a sentence; nothing where there are none."""
+    off = points["off"].abs().dropna() if len(points) else pd.Series(dtype=float)
+    if off.empty:
+        return ""
+    counts = ", ".join(f"{(off <= k).sum()} within {k}" for k in WITHIN)
+    low, high = points["n"].min(), points["n"].max()
+    networks = f"{low}" if low == high else f"{low} to {high}"
+    return (
+        f"Of {len(off)} mean test errors ({networks} networks each), in standard errors from the "
+        f"theory: {counts}; median {off.median():.1f}."
+    )
+
+
+def draw(points: pd.DataFrame, lines: pd.DataFrame) -> Figure:
+    """What `table` gives, if it has points."""
+    with matplotlib.rc_context(style.RC):
+        return _draw(points, lines)
+
+
+def _draw(points: pd.DataFrame, lines: pd.DataFrame) -> Figure:
+    panels = list(dict.fromkeys(zip(points["row"], points["column"], strict=True)))
+    columns = min(len(panels), points["column"].nunique() if points["row"].nunique() > 1 else 2)
+    rows = -(-len(panels) // columns)
+    settings = list(dict.fromkeys(points["setting"]))
+    height = 2.7 if columns < 3 else 2.1
+    drawn = style.figure(7.6, height * rows + 0.4 + 0.2 * -(-len(settings) // 3))
+    grid = drawn.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(settings)}
+    for axes, (row, column) in zip(grid.flat, panels, strict=False):
+        here = (points["row"] == row) & (points["column"] == column)
+        there = (lines["row"] == row) & (lines["column"] == column)
+        _panel(axes, points[here], lines[there], colours)
+        axes.set_title("\n".join(filter(None, [column, row])), loc="left", fontweight="bold")
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    grid.flat[0].set_ylim(*_limits(points))
+    drawn.supxlabel("training examples / d", fontsize=9)
+    drawn.supylabel("test error (1: predicting 0)", fontsize=9)
+    _legend(drawn, [name for name in settings if name], colours)
+    return drawn
+
+
+def _limits(points: pd.DataFrame) -> tuple[float, float]:
+    high = max(1.0, points[["theory", "mean"]].max().max())
+    return -0.04 * high, 1.12 * high
+
+
+def _panel(axes: Axes, points: pd.DataFrame, lines: pd.DataFrame, colours: dict[str, str]) -> None:
+    names = list(dict.fromkeys(points["setting"]))
+    step = 0.004 * (lines["alpha"].max() - lines["alpha"].min())
+    for i, name in enumerate(names):
+        line, dots = lines[lines["setting"] == name], points[points["setting"] == name]
+        axes.plot(line["alpha"], line["error"], color=colours[name], lw=1.3, zorder=2)
+        # A little apart, for dots of settings with the same error to be seen.
+        place = dots["alpha"] + step * (i - (len(names) - 1) / 2)
+        axes.vlines(place, dots["low"], dots["high"], color=colours[name], lw=0.9, zorder=3)
+        axes.scatter(
+            place, dots["mean"], s=13, color=colours[name], zorder=4, lw=0.4, edgecolors="white"
+        )
+
+
+def _legend(drawn: Figure, settings: list[str], colours: dict[str, str]) -> None:
+    handles = [
+        Line2D([], [], color=colours[name], lw=1.3, marker="o", ms=3.5, label=name)
+        for name in settings
+    ]
+    looks: dict[str, Any] = {"color": style.INK}
+    handles += [
+        Line2D([], [], lw=1.3, label="theory", **looks),
+        Line2D([], [], ls="", marker="o", ms=3.5, label="networks, 95% of the mean", **looks),
+    ]
+    drawn.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8)
+
+
+CELLS = 60
+"""Of a map, a side."""
+
+
+def map_table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The regimes over c and lam, and over c and gam, at coefficients of size 1, and the study's
+    own settings; both empty where it fine-tunes no diagonal network.
+
+    cells: map (label), field (of y), c, y (1 + lam, or gam), order, dependence, regime. settings:
+    map, c, y, regime.
+    """
+    rows = run.rows[(run.rows["model.name"] == "diagonal") & (run.rows["pretrain.name"] != "none")]
+    if rows.empty:
+        return pd.DataFrame(), pd.DataFrame()
+    kinds = rows[SETTING[1:4]].drop_duplicates().astype(float)
+    gam = kinds["init.gam"].min()
+    lam = kinds["init.lam"].iloc[kinds["init.lam"].abs().argmin()]
+    c_X = np.geomspace(min(1e-6, kinds["init.c"].min()), max(10.0, kinds["init.c"].max()), CELLS)
+    above = {"lam": np.geomspace(1e-7, 2, CELLS), "gam": np.geomspace(1e-4, 30, CELLS)}
+    cells, settings = [], []
+    for field, y_Y in above.items():
+        other, fixed = ("gam", gam) if field == "lam" else ("lam", lam)
+        base = Init(1.0, gam=gam) if field == "lam" else Init(1.0, lam=lam, gam=1.0)
+        value_Y = y_Y - 1 if field == "lam" else y_Y
+        found = regime_map(base, (field, list(np.minimum(value_Y, 30))), ("c", list(c_X)))
+        name = f"{other} {style.number(fixed)}"
+        y_YX, c_YX = np.meshgrid(y_Y, c_X, indexing="ij")
+        cells.append(
+            pd.DataFrame(
+                {"map": name, "field": field, "c": c_YX.ravel(), "y": y_YX.ravel(),
+                 "order": found.order_YX.ravel(), "dependence": found.dependence_YX.ravel(),
+                 "regime": found.regime_YX.ravel()}
+            )
+        )  # fmt: skip
+        own = kinds[kinds[f"init.{other}"] == fixed]
+        y = own[f"init.{field}"] + (field == "lam")
+        settings.append(
+            pd.DataFrame({"map": name, "c": own["init.c"], "y": y.clip(lower=y_Y[0])}).assign(
+                regime=[_regime({**line, "pretrain.name": ""}) for line in own.to_dict("records")]
+            )
+        )
+    return pd.concat(cells, ignore_index=True), pd.concat(settings, ignore_index=True)
+
+
+QUANTITIES = {
+    "order": ("l-order: 1 rich, 2 lazy", style.SETTING, 1.0, 2.0),
+    "dependence": ("dependence on pretraining", style.MEMORY.reversed(), -1.0, 0.0),
+}
+
+
+def draw_map(cells: pd.DataFrame, settings: pd.DataFrame) -> Figure:
+    """What `map_table` gives, if it has cells."""
+    with matplotlib.rc_context(style.RC):
+        drawn = style.figure(7.6, 6.2)
+        grid = drawn.subplots(2, 2, sharex=True, sharey="row")
+        for panels, (name, of) in zip(grid, cells.groupby("map", sort=False), strict=True):
+            own = settings[settings["map"] == name]
+            for axes, column in zip(panels, QUANTITIES, strict=True):
+                _map(axes, of, own, column, drawn)
+            label = {"lam": "1 + lam", "gam": "gam"}[of["field"].iloc[0]]
+            panels[0].set_ylabel(f"{label} (at {name})")
+        for axes in grid[-1]:
+            axes.set_xlabel("c, the scale of pretraining")
+        words = "; ".join(f"{name}: {text}" for name, text in REGIMES.items())
+        drawn.supxlabel(words, fontsize=7.5)
+        return drawn
+
+
+def _map(
+    axes: Axes, cells: pd.DataFrame, settings: pd.DataFrame, column: str, drawn: Figure
+) -> None:
+    title, colours, low, high = QUANTITIES[column]
+    wide = cells.pivot(index="y", columns="c", values=column)
+    x_X, y_Y = wide.columns.to_numpy(float), wide.index.to_numpy(float)
+    mesh = axes.pcolormesh(x_X, y_Y, wide.to_numpy(), cmap=colours, vmin=low, vmax=high)
+    names = list(REGIMES)
+    which = cells.assign(which=cells["regime"].map(names.index).astype(float))
+    which_YX = which.pivot(index="y", columns="c", values="which").to_numpy()
+    for i, name in enumerate(names):
+        inside_YX = (which_YX == i).astype(float)
+        if 0 < inside_YX.mean() < 1:
+            axes.contour(x_X, y_Y, inside_YX, levels=[0.5], colors="white", linewidths=0.8)
+        if inside_YX.any():
+            y, x = _middle(inside_YX)
+            axes.text(x_X[x], y_Y[y], name, ha="center", va="center", color="white", fontsize=9)
+    axes.scatter(
+        settings["c"], settings["y"], s=22, color="white", edgecolors=style.INK, lw=0.8,
+        clip_on=False, zorder=5,
+    )  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_title(title, loc="left", fontweight="bold")
+    drawn.colorbar(mesh, ax=axes).outline.set_visible(False)  # type: ignore[operator]  # a spine
+
+
+def _middle(inside_YX: np.ndarray) -> Sequence[int]:
+    """The cell of a region that is farthest from its rim."""
+    from scipy.ndimage import distance_transform_edt
+
+    away_YX = distance_transform_edt(np.pad(inside_YX, 1))[1:-1, 1:-1]
+    return [int(i) for i in np.unravel_index(away_YX.argmax(), away_YX.shape)]

@@ -29,6 +29,8 @@ MOST = 7
 """Settings a panel; where there are more, a panel is of those that differ in the memory axis."""
 LINE = 60
 """Points of a line."""
+FLOOR = 1e-9
+"""Of the theory's error: below it, what is measured is the rounding of sums."""
 WITHIN = (2, 3, 5)
 """Standard errors."""
 COLOURS = ("#3b528b", "#d95f02", "#1b9e77", "#b0307a", "#8a6d00", "#56a0d3", "#555555")
@@ -55,8 +57,11 @@ def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     points, a line a task, setting and number of examples, with at least one network whose loss is
     finite: column and row (labels of the panel), setting (label), the columns TASK and SETTING,
-    alpha (examples / d), theory (error), mean (of final.test_loss), se (its standard error), low
-    and high (95%, Student's t), n (networks), off ((mean - theory) / se).
+    alpha (examples / d), theory (error), loss (mean of final.test_loss), mean (of the share of the
+    targets' mean square that is not explained, which is the loss without the chance of how large a
+    task's targets are drawn; in the mean over tasks they are 1), se (its standard error), low and
+    high (95%, Student's t), n (networks), off ((mean - theory) / se, where the theory's error is
+    above FLOOR).
     lines: column, row, setting, alpha, error.
     """
     rows = run.rows[(run.rows["model.name"] == "diagonal") & run.rows["final.test_loss"].notna()]
@@ -68,11 +73,13 @@ def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     keys = [*TASK, *SETTING]
     alphas = (rows["data.alpha"] * rows["data.d"]).round() / rows["data.d"]
     key: Any
-    for key, group in rows.assign(alpha=alphas).groupby(keys, sort=False):
+    rows = rows.assign(alpha=alphas, error=1 - rows["final.test_accuracy"] / 100)
+    for key, group in rows.groupby(keys, sort=False):
         known = dict(zip(keys, key, strict=True))
         mixture, noise = mixture_of(known), known["data.noise"]
-        measured = group.groupby("alpha")["final.test_loss"].agg(["mean", "sem", "count"])
-        measured = measured.rename(columns={"sem": "se", "count": "n"}).reset_index()
+        of_alpha = group.groupby("alpha")
+        measured = of_alpha["error"].agg(mean="mean", se="sem", n="count")
+        measured = measured.assign(loss=of_alpha["final.test_loss"].mean()).reset_index()
         measured["theory"] = error_curve(mixture, measured["alpha"].to_numpy(float), noise)
         points.append(measured.assign(**known))
         alpha_A = np.linspace(alphas.min(), alphas.max(), LINE)
@@ -81,7 +88,8 @@ def table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     made = pd.concat(points, ignore_index=True)
     width = t.ppf(0.975, (made["n"] - 1).clip(lower=1)) * made["se"]
     made["low"], made["high"] = made["mean"] - width, made["mean"] + width
-    made["off"] = (made["mean"] - made["theory"]) / made["se"].where(made["se"] > 0)
+    told = (made["se"] > 0) & (made["theory"] > FLOOR)
+    made["off"] = (made["mean"] - made["theory"]) / made["se"].where(told)
     drawn = pd.concat(lines, ignore_index=True)
     labels = _labels(made, run.study.memory_axis)
     return made.join(labels, on=keys), drawn.join(labels, on=keys)
@@ -107,10 +115,13 @@ def _labels(points: pd.DataFrame, memory_axis: str) -> pd.DataFrame:
 
 
 def _named(line: Any, fields: list[str]) -> str:
-    words = (
-        f"{SHORT.get(f, f.partition('.')[2])} {style.number(line[f])}".strip() for f in fields
-    )
+    words = (f"{SHORT.get(f, f.partition('.')[2])} {_exact(line[f])}".strip() for f in fields)
     return ", ".join(words)
+
+
+def _exact(value: Any) -> str:
+    """Of -0.999999, what counts is how far it is from -1."""
+    return value if isinstance(value, str) else f"{value:.7g}"
 
 
 def _regime(line: Any) -> str:
@@ -158,8 +169,9 @@ def _draw(points: pd.DataFrame, lines: pd.DataFrame) -> Figure:
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     grid.flat[0].set_ylim(*_limits(points))
-    drawn.supxlabel("training examples / d", fontsize=9)
-    drawn.supylabel("test error (1: predicting 0)", fontsize=9)
+    for axes in grid[-1]:
+        axes.set_xlabel("training examples / d")
+    drawn.supylabel("test error / mean square of the targets", fontsize=9)
     _legend(drawn, [name for name in settings if name], colours)
     return drawn
 
@@ -288,7 +300,7 @@ def _map(
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_title(title, loc="left", fontweight="bold")
-    drawn.colorbar(mesh, ax=axes).outline.set_visible(False)  # type: ignore[operator]  # a spine
+    drawn.colorbar(mesh, ax=axes).outline.set_visible(False)
 
 
 def _middle(inside_YX: np.ndarray) -> Sequence[int]:

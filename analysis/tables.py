@@ -161,7 +161,8 @@ def audit(rows: pd.DataFrame) -> pd.DataFrame:
         checked = pd.DataFrame([dict(line) for lines_ in group["audit"] for line in lines_])
         if checked.empty:
             continue
-        off = (checked["measured_std"] / checked["asked_std"] - 1).abs().to_numpy()
+        off = (checked["measured_std"] / checked["asked_std"] - 1).abs()
+        off = off.fillna(0.0)  # of a readout that is asked to be zero, and is
         worst = checked.iloc[int(off.argmax())]
         lines.append(
             {

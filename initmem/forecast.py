@@ -3,6 +3,8 @@ tell."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from initmem.study.plan import Arm, Cell, arms, blocks, cell, count, draws
 from initmem.study.recipe import Recipe
 from initmem.study.size import checkpoint_bytes, large, parameters, readings, row_bytes
@@ -61,15 +63,34 @@ def early(study: Study, ended: dict[str, int]) -> str:
 def _cost(study: Study) -> str:
     recipes = [r.recipe for arm in arms(study) for r in _sample(study, arm).replicas]
     per_arm = draws(study)
-    steps = sum(recipe.total_steps for recipe in recipes) * per_arm
+    steps = sum(stage.total_steps for recipe in recipes for stage in recipe.stages) * per_arm
     table = sum(row_bytes(recipe) for recipe in recipes) * per_arm
-    checkpoint = max(checkpoint_bytes(recipe) for recipe in recipes)
+    checkpoint = max(checkpoint_bytes(stage) for recipe in recipes for stage in recipe.stages)
     size = max(parameters(recipe) for recipe in recipes)
     return (
-        f"{_at_most(study)}{steps:,} steps in all, networks of up to {size:,} parameters\n"
+        f"{_staged(recipes, per_arm)}{_at_most(study)}{steps:,} steps in all, "
+        f"networks of up to {size:,} parameters\n"
         f"disk, about: {_bytes(2 * checkpoint)} of checkpoints for each replica in training, "
         f"{_bytes(table)} for the records" + _probed(recipes) + _faster(study, recipes)
     )
+
+
+def _staged(recipes: list[Recipe], per_arm: int) -> str:
+    """Of networks that are trained twice, what they learn first."""
+    several = [recipe.stages for recipe in recipes if len(recipe.stages) > 1]
+    if not several:
+        return ""
+    some = f"{len(several) * per_arm:,} of {len(recipes) * per_arm:,}"
+    which = some if len(several) < len(recipes) else "all"
+    firsts, seconds = (_up_to(stages[i].total_steps for stages in several) for i in (0, 1))
+    return (
+        f"two trainings of {which} networks: up to {firsts} (pretrain), then, with the readout "
+        f"drawn anew, up to {seconds}\n"
+    )
+
+
+def _up_to(steps: Iterable[int]) -> str:
+    return many(max(steps), "step")
 
 
 def _probed(recipes: list[Recipe]) -> str:

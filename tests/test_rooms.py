@@ -34,8 +34,8 @@ MAY = {
     "initmem/cli.py": {STUDY, DATA, MEMORY, RECORDS, TUNE, "initmem.forecast", "click"},
     "initmem/__init__.py": set(),
     "analysis": {
-        STUDY, MEMORY, RECORDS, THEORY, "analysis", "click", "jinja2", "matplotlib", "numpy", "pandas",
-        "pyarrow", "scipy", "sklearn",
+        STUDY, MEMORY, RECORDS, THEORY, "analysis", "click", "jinja2", "matplotlib", "numpy",
+        "pandas", "pyarrow", "scipy", "sklearn",
     },
 }  # fmt: skip
 

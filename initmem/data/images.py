@@ -11,7 +11,7 @@ from torch import Tensor
 
 from initmem.data.dataset import Dataset, Split, assemble, draw
 from initmem.data.files import reader, verify
-from initmem.study.data_section import CIFAR, SVHN, Digits, FashionMNIST
+from initmem.study.data_section import CIFAR, SVHN, Digits, FashionMNIST, Images
 from initmem.study.spec import UserError
 
 
@@ -21,8 +21,9 @@ def digits(data: Digits) -> Dataset:
 
     images, labels = load_digits(return_X_y=True)
     inputs = torch.from_numpy(images.astype(np.uint8)).view(-1, 1, 8, 8)
-    targets = torch.from_numpy(labels.astype(np.int64))
-    return assemble("image", 10, 0, *draw(inputs, targets, data.sizes(), data.split))
+    inputs, targets = _chosen(inputs, torch.from_numpy(labels.astype(np.int64)), data)
+    splits = draw(inputs, targets, data.sizes(), data.split)
+    return assemble("image", len(data.labels()), 0, *splits)
 
 
 def from_files(data: FashionMNIST | CIFAR | SVHN, folder: Path) -> Dataset:
@@ -31,16 +32,26 @@ def from_files(data: FashionMNIST | CIFAR | SVHN, folder: Path) -> Dataset:
     Raises UserError if a file is not whole, or there are too few images; never downloads.
     """
     verify(data.name, folder)
-    inputs, targets = _read(data.name, folder, train=True)
+    inputs, targets = _chosen(*_read(data.name, folder, train=True), data)
     if data.train + data.validation > len(targets):
         raise UserError(
             f"data.train: train + validation is {data.train} + {data.validation}, the files of "
             f"{data.name} in {folder} hold {len(targets)} images"
+            + ("" if data.classes is None else f" of classes {data.classes}")
         )
     sizes = data.train, data.validation
     train, validation = draw(inputs, targets, sizes, data.split)
-    test = Split(*_read(data.name, folder, train=False))
-    return assemble("image", 100 if data.name == "cifar100" else 10, 0, train, validation, test)
+    test = Split(*_chosen(*_read(data.name, folder, train=False), data))
+    return assemble("image", len(data.labels()), 0, train, validation, test)
+
+
+def _chosen(inputs: Tensor, targets: Tensor, data: Images) -> tuple[Tensor, Tensor]:
+    """The images of the section's classes, numbered anew."""
+    if data.classes is None:
+        return inputs, targets
+    labels = torch.tensor(data.labels())
+    kept = torch.isin(targets, labels)
+    return inputs[kept], torch.searchsorted(labels, targets[kept])
 
 
 def _read(name: str, folder: Path, *, train: bool) -> tuple[Tensor, Tensor]:

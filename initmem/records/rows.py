@@ -1,10 +1,10 @@
 """The row a replica leaves: a declared schema, and its text form in a record.
 
-Accuracies are in percent, losses in nats, seconds in wall time. Of regression (data of kind
-vector), an accuracy is the percent of the targets' mean square that is explained, 100 (1 - MSE /
-mean square), a loss is a mean squared error, and predictions are not kept. Columns that start with `run.`
-tell of the run (when, where, how long) and may differ between two runs of one study; all others
-are bitwise the same for the same recipe, seed, threads and kind of device.
+Accuracies are in percent, losses in nats, seconds in wall time; of regression (data of kind
+vector), accuracies are in percent of the targets' mean square that is explained, 100 (1 - MSE /
+mean square), losses are mean squared errors, and predictions are not kept. Columns that start
+with `run.` tell of the run (when, where, how long) and may differ between two runs of one study;
+all others are bitwise the same for the same recipe, seed, threads and kind of device.
 """
 
 from __future__ import annotations
@@ -94,8 +94,16 @@ SCHEMA = pa.schema(
         **{f"final.{name}": kind for name, kind in _PREDICTOR.items()},
         "loss_tenth_before": pa.float64(),  # mean batch loss, last but one tenth of the budget
         "loss_last_tenth": pa.float64(),
-        "diverged_step": pa.int64(),
+        "diverged_step": pa.int64(),  # of two trainings, in the first if `first.state` says so
         "last_finite_loss": pa.float64(),
+        "first.state": pa.string(),  # of the first of two trainings, at its end
+        "first.steps": pa.int64(),
+        "first.train_accuracy": pa.float64(),
+        "first.train_loss": pa.float64(),
+        "first.validation_accuracy": pa.float64(),
+        "first.validation_loss": pa.float64(),
+        "first.ood_accuracy": pa.float64(),
+        "first.symmetric_accuracy": pa.float64(),
         "error": pa.string(),
         "curve": pa.list_(_CURVE),
         "norms": pa.list_(_NORMS),

@@ -10,7 +10,8 @@ from initmem.study.section import NonNegative, Positive, Section
 
 
 class Init(Section):
-    """std of a weight tensor = the rule's std x scale x the factor of its group."""
+    """std of a weight tensor = the rule's std x scale x the factor of its group x its share of
+    kappa."""
 
     scale: Positive = 1.0
     stem: Positive = 1.0
@@ -19,6 +20,12 @@ class Init(Section):
     """Extra factor of all between."""
     head: Positive = 1.0
     """Extra factor of the readout."""
+    kappa: Positive = 1.0
+    """Scale of early layers relative to the readout, their product held: each of the L weight
+    tensors of stem and body is multiplied by kappa^(1/L), the readout divided by kappa. An mlp
+    without biases is the same function for every kappa; behind shortcuts, norms and attention
+    the product alone is held, and BatchNorm takes the scale of early layers out of the function.
+    arXiv 2602.20062 does not say which layers its kappa multiplies; this is our choice."""
     qk: Positive = 1.0
     """Extra factor of the queries and keys of a Transformer."""
     vo: Positive = 1.0

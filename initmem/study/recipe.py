@@ -1,9 +1,9 @@
 """A recipe: every setting of one training run, typed.
 
-A section with variants (`data`, `model`, `init`, `optim`, `penalty`) is told apart by its `name`
-(`rule` for `init`), and has just the fields that this variant uses. To add a variant, write its
-class beside the others of its section, name it in their union, and register the builder under the
-same name in its room. The sections `steps_to` and `probes` have no variants.
+A section with variants (`data`, `model`, `init`, `optim`, `penalty`, `pretrain`) is told apart by
+its `name` (`rule` for `init`), and has just the fields that this variant uses. To add a variant,
+write its class beside the others of its section, name it in their union, and register the builder
+under the same name in its room. The sections `steps_to` and `probes` have no variants.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import types
 import typing
 from typing import Annotated, Any, Literal
 
-from pydantic import model_validator
+from pydantic import ValidationError, model_validator
 
 from initmem.study.data_section import Data
 from initmem.study.init_section import DiagonalRule, Initialization
 from initmem.study.model_section import MLP, Diagonal, Model, TokenMLP, Transformer
 from initmem.study.objective_section import NoPenalty, Penalty, Probes, Radial, StepsTo
 from initmem.study.optim_section import Exact, Optimizer
-from initmem.study.pretrain_section import NoPretraining, Oracle, Pretraining
+from initmem.study.pretrain_section import NoPretraining, Oracle, Pretraining, Stage
 from initmem.study.section import Count, Section, invalid
 from initmem.study.token_data import Tokens
 
@@ -76,7 +76,34 @@ class Recipe(Section):
         if (self.optim.decay_steps or (0, 0))[1] > self.total_steps:
             rule = f"must end within the budget of {self.total_steps} steps"
             raise invalid("optim.decay_window", f"{rule}, got {self.optim.decay_window}")
+        self._own_readout()
+        self._staged()
         return self
+
+    def _own_readout(self) -> None:
+        if not (isinstance(self.model, Transformer) and self.model.tied):
+            return
+        rule = f"{self.model.name} with model.tied true has no readout of its own"
+        if isinstance(self.pretrain, Stage):
+            raise invalid("pretrain.name", f"draws the readout anew, {rule}")
+        assert not isinstance(self.init, DiagonalRule)
+        if self.init.kappa != 1:
+            raise invalid("init.kappa", f"divides the readout, {rule}")
+
+    def _staged(self) -> None:
+        """What is wrong with the first of two trainings is said of its own fields."""
+        try:
+            first = self.pretraining
+        except ValidationError as error:  # of the fields as they are put together
+            detail = error.errors(include_url=False)[0]
+            context: dict[str, Any] = detail.get("ctx", {})
+            field = context.get("field", "")
+            name = field.rpartition(".")[2]
+            own = name in Stage.model_fields and name != "name"
+            text = f"in the first stage: {context.get('text', detail['msg'])}"
+            raise invalid(f"pretrain.{name}" if own else field or "pretrain.name", text) from None
+        if first is not None:
+            self.data.untested(first.data)  # type: ignore[union-attr]  # all that have a stage
 
     def _without_attention(self) -> None:
         fields = () if isinstance(self.init, DiagonalRule) else ("qk", "vo", "mlp", "residual")
@@ -97,6 +124,9 @@ class Recipe(Section):
             raise invalid("precision", f"diagonal is float64 throughout, got {self.precision}")
         for probe in self.probes.on:
             raise invalid(f"probes.{probe}", "reads networks with classes, diagonal has none")
+        if isinstance(self.pretrain, Stage):
+            text = "stage draws the readout anew, diagonal has none to draw: take oracle, or none"
+            raise invalid("pretrain.name", text)
         lam, gam = self.init.lam, self.init.gam
         if isinstance(self.pretrain, NoPretraining) and gam:
             rule = "is the readout's scale after pretraining: set pretrain.name to oracle"
@@ -110,6 +140,22 @@ class Recipe(Section):
             if isinstance(section, Oracle | Exact):
                 text = f"{section.name} is for model.name diagonal, got {self.model.name}"
                 raise invalid(f"{field}.name", text)
+
+    @property
+    def pretraining(self) -> Recipe | None:
+        """The recipe of the first of two trainings, or None where there is one. Raises
+        pydantic.ValidationError."""
+        if not isinstance(self.pretrain, Stage):
+            return None
+        fields = self.model_dump(exclude={"pretrain", "probes"})
+        self.pretrain.put(fields, self.data)
+        return Recipe.model_validate(fields)
+
+    @property
+    def stages(self) -> tuple[Recipe, ...]:
+        """The recipes that a network is trained by, one after the other."""
+        first = self.pretraining
+        return (self,) if first is None else (first, self)
 
     @property
     def stacks(self) -> bool:

@@ -16,13 +16,13 @@ from initmem.study.regression_data import SparseRegression
 from initmem.study.token_data import Tokens
 
 IMAGES = {
-    "digits": ((1, 8, 8), 10),
-    "fashion_mnist": ((1, 28, 28), 10),
-    "cifar10": ((3, 32, 32), 10),
-    "cifar100": ((3, 32, 32), 100),
-    "svhn": ((3, 32, 32), 10),
+    "digits": (1, 8, 8),
+    "fashion_mnist": (1, 28, 28),
+    "cifar10": (3, 32, 32),
+    "cifar100": (3, 32, 32),
+    "svhn": (3, 32, 32),
 }
-"""Shape of an input and number of classes."""
+"""Shape of an input."""
 
 SLOTS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adam": 2, "adamw": 2, "muon": 2, "exact": 0}
 """Numbers that an optimizer keeps for a parameter; Muon keeps one for the body's matrices."""
@@ -81,7 +81,7 @@ def operations(recipe: Recipe, shape: tuple[int, ...] | None = None) -> float:
     if isinstance(data, Tokens):
         each = 1 if isinstance(model, TokenMLP) else data.shape()[0]
         return 6.0 * parameters(recipe) * recipe.batch * each
-    shape, classes = shape or IMAGES[recipe.data.name][0], IMAGES[recipe.data.name][1]
+    shape, classes = shape or IMAGES[data.name], len(data.labels())
     if isinstance(model, MLP):
         weights = sum(n for _, n in _mlp(model, math.prod(shape), classes))
         return 6.0 * weights * recipe.batch
@@ -151,7 +151,7 @@ def tensors(recipe: Recipe) -> Iterator[Tensor]:
             return _token_mlp(model, *token_shape)
         assert isinstance(model, Transformer)
         return _transformer(model, *token_shape)
-    shape, classes = IMAGES[recipe.data.name]
+    shape, classes = IMAGES[recipe.data.name], len(recipe.data.labels())
     if isinstance(model, MLP):
         return _mlp(model, math.prod(shape), classes)
     if isinstance(model, ResNet9):

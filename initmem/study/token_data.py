@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -10,6 +10,7 @@ from initmem.study.section import Count, Section, Seed, invalid
 
 Shape = tuple[int, int, int]
 """Tokens of an input, tokens that there are, classes of an answer."""
+Operation = Literal["add", "subtract", "multiply", "divide", "mixed"]
 
 
 class Tokens(Section):
@@ -18,6 +19,12 @@ class Tokens(Section):
     kind: ClassVar[str] = "tokens"
     whole: ClassVar[bool] = True
     """Whether an example counts as right only if all its answers are."""
+    restaged: ClassVar[tuple[str, ...]] = ()
+    """Fields that may be others in the first of two trainings."""
+
+    def untested(self, first: Any) -> None:
+        """Raises an error of `pretrain` where a network that learns `first` before these would
+        learn what is tested."""
 
     def sizes(self) -> tuple[int, int, int]:
         """Examples for training, validation and test."""
@@ -56,10 +63,11 @@ class _Drawn(Tokens):
 class Modular(Tokens):
     """Sequences (a, b, =) with the label a op b mod p: p^2 pairs, for division p (p - 1)."""
 
+    restaged: ClassVar[tuple[str, ...]] = ("operation", "train_fraction")
     name: Literal["modular"]
     p: Annotated[int, Field(ge=3, le=251)] = 97
     """Modulus; at most 251, for predictions are kept as bytes."""
-    operation: Literal["add", "subtract", "multiply", "divide", "mixed"] = "add"
+    operation: Operation = "add"
     """mixed: a / b where b is odd, else a - b (arXiv 2201.02177)."""
     train_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Share of the pairs for training; the rest is halved into validation and test."""
@@ -76,6 +84,16 @@ class Modular(Tokens):
         if min(self.sizes()) < 1:
             raise invalid("data.train_fraction", "leaves a split without examples")
         return self
+
+    def untested(self, first: Any) -> None:
+        both = {self.operation, first.operation}
+        if both == {"mixed", "divide"}:
+            text = "mixed and divide have answers in common, and different splits"
+            raise invalid("pretrain.operation", text)
+        common = len(both) == 1 or both == {"mixed", "subtract"}
+        if common and first.train_fraction > self.train_fraction:
+            rule = f"at most data.train_fraction {self.train_fraction:g} with these operations"
+            raise invalid("pretrain.train_fraction", f"{rule}: else what is tested is learned")
 
     def sizes(self) -> tuple[int, int, int]:
         pairs = self.p * (self.p - (self.operation == "divide"))

@@ -60,9 +60,7 @@ class Init:
         return weights(beta, self.c, self.lam)
 
 
-def weights(
-    beta: ArrayLike, c: ArrayLike, lam: ArrayLike
-) -> tuple[Array, Array, Array, Array]:
+def weights(beta: ArrayLike, c: ArrayLike, lam: ArrayLike) -> tuple[Array, Array, Array, Array]:
     """w+, w-, v+, v- where a training that began at c and lam is at beta; shapes broadcast. They
     are the same on all ways there, for the conserved quantities and beta leave nothing open."""
     c, lam = np.asarray(c), np.asarray(lam)

@@ -1,9 +1,10 @@
 """Init scale: a function on a built network that draws its weights anew and proves it.
 
-A tensor's standard deviation is the rule's, times `scale`, times the factor of its group, in the
-blocks of a Transformer times that of its part. The noise depends on the seed and the tensor's name
-alone, so two scales differ in scale alone. Weights of layers are drawn; biases and affine
-parameters of norms stay as built, and are listed.
+A tensor's standard deviation is the rule's, times `scale`, times the factor of its group, times
+its share of `kappa`, in the blocks of a Transformer times that of its part. The noise depends on
+the seed and the tensor's name alone, so two scales differ in scale alone. Weights of layers are
+drawn; biases and affine parameters of norms stay as built, and are listed. Between two trainings
+`redraw` draws the readout once more.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ def initialize(network: nn.Module, init: FixedRule | GammaRule, seed: int) -> Au
     """
     audit = Audit()
     blocks = sum(name.endswith(".down") for name, _ in network.named_modules())
+    shares = _shares(network, init.kappa)
     done: set[int] = set()
     for name, parameter, layer in _parameters(network):
         if id(parameter) in done:
@@ -80,21 +82,68 @@ def initialize(network: nn.Module, init: FixedRule | GammaRule, seed: int) -> Au
             audit.untouched.append(name)
             continue
         group = group_of(name)
-        parts = _parts(name, len(parameter), init, blocks)
-        if isinstance(init, FixedRule) and init.rule == "torch":
-            std = torch_std(layer)
-            for _, rows, factor in parts:
-                parameter[rows].mul_(factor)
-        else:
-            std = rule_std(init, fan_in(layer), group)
-            noise = torch.empty(parameter.shape)  # on the CPU: the same on every device
-            noise.normal_(generator=torch.Generator().manual_seed(fold(seed, "init", name)))
-            for _, rows, factor in parts:
-                noise[rows].mul_(factor * std)
-            parameter.copy_(noise)
+        parts = _parts(name, len(parameter), init, shares[group], blocks)
+        std = _fill(parameter, layer, init, group, parts, fold(seed, "init", name))
         for part, rows, factor in parts:
             audit.drawn.append(_measure(name + part, group, parameter[rows], factor * std))
     return audit
+
+
+@torch.no_grad()
+def redraw(network: nn.Module, init: FixedRule | GammaRule, seed: int, factor: float) -> Audit:
+    """Draw the readout anew, from a stream of its own: weights with the std of the rule times
+    `factor`, whatever else `init` says; biases as torch draws them, times `factor`. Returns the
+    audit, whose tensors are marked [redrawn].
+
+    Raises RuntimeError as `initialize` does.
+    """
+    audit = Audit()
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(fold(seed, "readout"))
+        for part in network.get_submodule("head").modules():
+            reset: Any = getattr(part, "reset_parameters", None)
+            if reset is not None:
+                reset()
+    for name, parameter, layer in _parameters(network):
+        if group_of(name) != "head":
+            continue
+        if layer is None:
+            parameter.mul_(factor)
+            audit.untouched.append(name)
+            continue
+        whole = [("", slice(len(parameter)), factor)]
+        std = _fill(parameter, layer, init, "head", whole, fold(seed, "readout", name))
+        audit.drawn.append(_measure(f"{name}[redrawn]", "head", parameter, factor * std))
+    return audit
+
+
+def _fill(
+    parameter: Tensor,
+    layer: nn.Module,
+    init: FixedRule | GammaRule,
+    group: str,
+    parts: list[tuple[str, slice, float]],
+    seed: int,
+) -> float:
+    """Draw a weight, each part of its rows times its factor; returns the std of the rule."""
+    if isinstance(init, FixedRule) and init.rule == "torch":
+        for _, rows, factor in parts:
+            parameter[rows].mul_(factor)
+        return torch_std(layer)
+    std = rule_std(init, fan_in(layer), group)
+    noise = torch.empty(parameter.shape)  # on the CPU: the same on every device
+    noise.normal_(generator=torch.Generator().manual_seed(seed))
+    for _, rows, factor in parts:
+        noise[rows].mul_(factor * std)
+    parameter.copy_(noise)
+    return std
+
+
+def _shares(network: nn.Module, kappa: float) -> dict[str, float]:
+    """Group -> factor of its weights for a relative scale kappa of early layers."""
+    early = {id(p) for n, p, layer in _parameters(network) if layer and group_of(n) != "head"}
+    each = kappa ** (1 / max(1, len(early)))
+    return {"stem": each, "body": each, "head": 1 / kappa}
 
 
 def rule_std(init: FixedRule | GammaRule, fan_in: int, group: str) -> float:
@@ -119,10 +168,13 @@ def fan_in(layer: Any) -> int:
     return int(layer.weight[0].numel())
 
 
-def _parts(name: str, count: int, init: Init, blocks: int) -> list[tuple[str, slice, float]]:
-    """Of a weight of `count` rows: name in brackets, rows and factor of each part."""
+def _parts(
+    name: str, count: int, init: Init, share: float, blocks: int
+) -> list[tuple[str, slice, float]]:
+    """Of a weight of `count` rows: name in brackets, rows and factor of each part. share: of its
+    group, for kappa."""
     layer = name.removesuffix(".weight").rpartition(".")[2]
-    factor = init.scale * getattr(init, group_of(name))
+    factor = init.scale * getattr(init, group_of(name)) * share
     if layer == "qkv" and init.qk != init.vo:
         end = 2 * count // 3
         queries_keys, values = slice(end), slice(end, count)
@@ -145,6 +197,8 @@ def _parameters(network: nn.Module) -> Iterator[tuple[str, Tensor, nn.Module | N
 def _measure(name: str, group: str, parameter: Tensor, asked: float) -> Drawn:
     n = parameter.numel()
     measured = float(parameter.double().square().mean().sqrt())  # the mean is known: 0
+    if asked == measured == 0:
+        return Drawn(name, group, n, asked, measured)
     # n (measured / asked)^2 is chi-square with n degrees; bounds by Wilson and Hilferty (1931).
     middle, width = 1 - 2 / (9 * n), SIGMAS * math.sqrt(2 / (9 * n))
     low, high = max(middle - width, 0) ** 1.5, (middle + width) ** 1.5

@@ -1,5 +1,6 @@
-"""What answers are held against: classes by cross-entropy and the percent that is right, numbers by
-the squared error and the percent of the targets' mean square that is explained."""
+"""What answers are held against their targets by: classes by cross-entropy and the percent that is
+right, numbers by the squared error and the percent of the targets' mean square that is explained.
+"""
 
 from __future__ import annotations
 

@@ -59,15 +59,17 @@ class Outcome:
     steady: bool
     """Whether the learning rate was constant: where it falls to 0, every loss ends flat."""
     curve: list[dict[str, float]]
-    selected: Predictor | None
-    final: Predictor | None
     audit: Audit
+    selected: Predictor | None = None
+    final: Predictor | None = None
     norms: list[dict[str, Any]] = field(default_factory=list)
     readings: list[dict[str, Any]] = field(default_factory=list)
     cosines: bytes | None = None
     """Of rows of the final network, see `probes/weights.py`."""
     steps_to: StepsTo = field(default_factory=StepsTo)
     diverged_step: int | None = None
+    before: dict[str, Any] = field(default_factory=dict)
+    """Columns that tell of the first of two trainings."""
 
     def tenths(self) -> tuple[float | None, float | None]:
         """Mean batch loss of the last tenth of the budget but one, and of the last."""
@@ -131,7 +133,7 @@ class Outcome:
         for name, predictor in (("selected", self.selected), ("final", self.final)):
             values = asdict(predictor) if predictor else {}
             row |= {f"{name}.{key}": _finite(value) for key, value in values.items()}
-        return row
+        return row | {name: _finite(value) for name, value in self.before.items()}
 
 
 def weight_norms(start: dict[str, Tensor], end: dict[str, Tensor]) -> list[dict[str, Any]]:

@@ -18,12 +18,13 @@ from initmem.models import build
 from initmem.models.diagonal import Diagonal
 from initmem.study.data_section import Images
 from initmem.study.init_section import DiagonalRule
+from initmem.study.pretrain_section import Stage
 from initmem.study.recipe import Recipe, recipe_id
 from initmem.study.seeds import fold
 from initmem.training import diagonal, objective
 from initmem.training.batched_optimizers import Slots
 from initmem.training.checkpoint import unpack
-from initmem.training.initialize import initialize
+from initmem.training.initialize import Audit, group_of, initialize, redraw
 from initmem.training.optimizers import Stepper
 from initmem.training.outcome import Outcome, Predictor, weight_norms
 from initmem.training.penalty import Penalty
@@ -63,6 +64,7 @@ class Training:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(fold(seed, "init"))  # the GPU's stays as it is
             network = build(recipe.model, data.shape, data.classes, data.vocabulary, data.answers)
+        self.redrawn = Audit()
         if isinstance(network, Diagonal):
             assert isinstance(recipe.init, DiagonalRule)
             oracle = recipe.pretrain.name == "oracle"
@@ -70,6 +72,8 @@ class Training:
         else:
             assert not isinstance(recipe.init, DiagonalRule)
             self.audit = initialize(network, recipe.init, seed)
+            if isinstance(recipe.pretrain, Stage):
+                self.redrawn = redraw(network, recipe.init, seed, recipe.pretrain.head)
         self.format = torch.channels_last if data.kind == "image" else torch.contiguous_format
         self.network = network.to(device).to(memory_format=self.format)
         self.start = {name: self._weight(name).clone() for name in self.audit.tensors}
@@ -82,6 +86,8 @@ class Training:
         self.best: dict[str, Tensor] = {}
         self.order_N = torch.empty(0, dtype=torch.int64)
         self.seconds, self.probing = 0.0, 0.0
+        self.before: dict[str, Any] = {}
+        """Of the first of two trainings, what the row keeps: see `ending`."""
 
     def _weight(self, name: str) -> Tensor:
         return self.network.get_parameter(name).detach()
@@ -100,6 +106,7 @@ class Training:
             "readings": self.readings,
             "seconds": self.seconds,
             "probing": self.probing,
+            "before": self.before,
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -108,18 +115,39 @@ class Training:
         self.stepper.load(state["optimizers"])
         self.losses_T[: self.step] = state["losses"]
         self.readings, self.probing = state["readings"], state["probing"]
-        self.seconds = state["seconds"]
+        self.seconds, self.before = state["seconds"], state["before"]
 
-    def restore(self, content: bytes) -> bool:
-        """Go on from a packed state. False, with nothing changed, if it is of another network, or
-        was made under other conditions: trained half here and half there, a network would be
-        nobody's result."""
+    def owned(self, content: bytes) -> dict[str, Any] | None:
+        """The state that is packed, or None if it is of another network, or was made under other
+        conditions: trained half here and half there, a network would be nobody's result."""
         state = unpack(content) or {}
         mine = recipe_id(self.recipe, seed=self.seed), self.conditions
-        if (state.get("replica"), state.get("conditions")) != mine:
-            return False
-        self.load(state)
-        return True
+        return state if (state.get("replica"), state.get("conditions")) == mine else None
+
+    def restore(self, content: bytes) -> bool:
+        """Go on from a packed state. False, with nothing changed, if it is not its own."""
+        state = self.owned(content)
+        if state is not None:
+            self.load(state)
+        return state is not None
+
+    def follow(self, first: Training) -> None:
+        """Begin with what the first of two trainings ended with, but for the readout. The first
+        initialization stays what norms are measured from."""
+        state = first.network.state_dict()
+        kept = {name: value for name, value in state.items() if group_of(name) != "head"}
+        self.network.load_state_dict(kept, strict=False)
+        self.audit = Audit(first.audit.drawn + self.redrawn.drawn, first.audit.untouched)
+        self.before, self.finite, self.seconds = first.ending(), first.finite, first.seconds
+
+    def ending(self) -> dict[str, Any]:
+        """What the row of a network that was trained on keeps of this training."""
+        course = self._course()
+        last = course.curve[-1] if course.curve else {}
+        ends = {name: value for name, value in last.items() if name.endswith(("acy", "loss"))}
+        kept = {"state": course.state(), "steps": self.step, **ends}
+        kept = {f"first.{name}": value for name, value in kept.items()}
+        return kept if self.finite else {**kept, "diverged_step": course.diverged_step}
 
     def batch(self) -> tuple[Tensor, Tensor]:
         """Inputs, varied as the recipe says, and targets of the next step's examples."""
@@ -150,6 +178,7 @@ class Training:
         loss = self.loss(inputs, targets)
         self.losses_T[self.step] = loss.detach()
         if self.recipe.optim.name == "exact":
+            assert isinstance(self.network, Diagonal)
             diagonal.settle(self.network, inputs, targets)
         else:
             self.penalty.added_to(loss).backward()
@@ -249,14 +278,20 @@ class Training:
 
     def outcome(self) -> Outcome:
         """To be called once, at the end: the network becomes the selected one."""
+        outcome = self._course()
         weights = {name: self._weight(name).clone() for name in self.start}
-        final = self._tested(self.curve[-1]) if self.finite else None
-        condenses = self.finite and self.recipe.probes.condensation
-        cosines = packed_cosines(self.network) if condenses else None
-        selected = None
+        outcome.norms = weight_norms(self.start, weights)
+        outcome.final = self._tested(self.curve[-1]) if self.finite else None
+        if self.finite and self.recipe.probes.condensation:
+            outcome.cosines = packed_cosines(self.network)
         if self.best:
             self.network.load_state_dict(self.best)
-            selected = self._tested(max(self.curve, key=lambda p: p["validation_accuracy"]))
+            best = max(self.curve, key=lambda p: p["validation_accuracy"])
+            outcome.selected = self._tested(best)
+        return outcome
+
+    def _course(self) -> Outcome:
+        """What is known without another look at the network."""
         return Outcome(
             steps=self.step,
             total_steps=self.recipe.total_steps,
@@ -266,12 +301,9 @@ class Training:
             steady=self.recipe.optim.schedule == "constant",
             curve=self.curve,
             readings=self.readings,
-            cosines=cosines,
             steps_to=self.recipe.steps_to,
-            selected=selected,
-            final=final,
             audit=self.audit,
-            norms=weight_norms(self.start, weights),
+            before=self.before,
             diverged_step=None if self.finite else self.first_not_finite() or self.step,
         )
 

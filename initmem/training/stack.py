@@ -20,7 +20,9 @@ def shape(recipe: Recipe) -> Hashable:
     optim, penalty = recipe.optim, recipe.penalty
     kind = optim.name, getattr(optim, "nesterov", None), recipe.batch, recipe.total_steps
     pull = penalty.name, getattr(penalty, "site", None)
-    return recipe.data, recipe.model, kind, pull, recipe.evaluation_interval, recipe.precision
+    own = recipe.data, recipe.model, kind, pull, recipe.evaluation_interval, recipe.precision
+    first = recipe.pretraining
+    return own if first is None else (*own, shape(first))
 
 
 class Stack:

@@ -13,16 +13,16 @@ from pathlib import Path
 import torch
 
 import initmem
-from initmem.data.load import load, of_seed
 from initmem.records.rows import Row, complete
 from initmem.records.store import Store
 from initmem.study.plan import Block, Replica
 from initmem.study.recipe import digest, flatten
 from initmem.study.spec import Study, UserError, one_line
 from initmem.training.batched import alone
-from initmem.training.loop import Checkpoints, train
+from initmem.training.loop import Checkpoints
 from initmem.training.replica import Training, conditions
 from initmem.training.stack import shape
+from initmem.training.stages import begin, train_stages
 from initmem.tune.place import OUT_OF_MEMORY, Place
 from initmem.tune.process import arithmetic, products
 
@@ -64,7 +64,8 @@ def teams(
         engine: str = study.resources.engine
         if engine == "auto":
             engine = choices.get(choice(team, device), "loop")
-        if engine == "loop" or (engine == "batched" and alone(team[0].recipe, device)):
+        large = any(alone(stage, device) for stage in team[0].recipe.stages)
+        if engine == "loop" or (engine == "batched" and large):
             yield from ((engine, [replica]) for replica in team)
         else:
             yield engine, team
@@ -123,17 +124,19 @@ def _trained(
     """`train_team`, where nothing goes wrong."""
     device, rows = place.device, []
     heads = [head(study, replica) for replica in replicas]
-    dataset = load(of_seed(replicas[0].recipe.data, replicas[0].seed), data).to(device)
-    trainings = [Training(r.recipe, r.seed, dataset, device, engine) for r in replicas]
-    labels = {t: label(study, r) for t, r in zip(trainings, replicas, strict=True)}
+    stages = begin([(r.recipe, r.seed) for r in replicas], data, device, engine)
+    labels: dict[Training, str] = {}
+    for stage in stages:
+        first = "" if stage is stages[-1] else "first_"
+        labels |= {t: first + label(study, r) for t, r in zip(stage, replicas, strict=True)}
     with products(replicas[0].recipe.precision):
-        for training in train(trainings, checkpoints, study.resources.checkpoint_every):
+        for training in train_stages(stages, checkpoints, study.resources.checkpoint_every):
             yield {labels[training]: training.curve[-1]}
-        outcomes = [training.outcome() for training in trainings]
-    for row, training, outcome in zip(heads, trainings, outcomes, strict=True):
+        outcomes = [training.outcome() for training in stages[-1]]
+    for row, training, outcome in zip(heads, stages[-1], outcomes, strict=True):
         row |= conditions(device, engine) | outcome.row() | place.peaks()
         row["parameters"] = sum(p.numel() for p in training.network.parameters())
-        row |= {"data_hash": dataset.hash, "run.seconds": training.seconds}
+        row |= {"data_hash": training.data.hash, "run.seconds": training.seconds}
         row["run.probing"] = training.probing
         rows.append(complete(row))
     return rows

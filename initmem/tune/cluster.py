@@ -86,8 +86,8 @@ def _timed_on_a_worker(
 ) -> dict[str, str]:
     def admitted() -> dict[str, str]:
         admit(wanted, Store(run))
-        for team in teams.values():
-            provide(wanted, team[0].recipe.data, data)
+        for stage in (stage for team in teams.values() for stage in team[0].recipe.stages):
+            provide(wanted, stage.data, data)
         return timed(study, teams, data, place)
 
     task = ray.remote(num_cpus=room.each["CPU"], num_gpus=room.each["GPU"])(admitted)

@@ -60,21 +60,25 @@ def settle(study: Study, store: Store, data: Path, place: Place, time_them: Time
 def timed(
     study: Study, teams: dict[str, list[Replica]], data: Path, place: Place
 ) -> dict[str, str]:
-    """By name, the engine with the least time for a step of a replica. Takes about two seconds
-    each."""
+    """By name, the engine with the least time for a step of a replica, of two stages in the longer
+    one. Takes about two seconds each."""
     with arithmetic(study.resources.cpus, study.resources.deterministic):
         place.hold()
         return {name: _fastest(team, data, place.device) for name, team in teams.items()}
 
 
 def _fastest(team: Sequence[Replica], data: Path, device: torch.device) -> str:
-    recipe = team[0].recipe
+    recipes = [max(r.recipe.stages, key=lambda stage: stage.total_steps) for r in team]
+    recipe = recipes[0]
     dataset = load(recipe.data, data).to(device)
     engines = {}
     for name in _candidates(team, device):
-        single = name == "loop" or (name == "batched" and alone(recipe, device))
-        members = team[:1] if single else team
-        trainings = [Training(r.recipe, r.seed, dataset, device, name) for r in members]
+        large = any(alone(stage, device) for stage in team[0].recipe.stages)
+        members = 1 if name == "loop" or (name == "batched" and large) else len(team)
+        trainings = [
+            Training(of, r.seed, dataset, device, name)
+            for of, r in list(zip(recipes, team, strict=True))[:members]
+        ]
         engines[name] = ENGINES[name](trainings)
     seconds = dict.fromkeys(engines, float("inf"))
     with products(recipe.precision):

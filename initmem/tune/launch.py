@@ -187,4 +187,5 @@ def _drawn(study: Study, store: Store) -> dict[tuple[str, int], Point]:
 def _data_sections(study: Study) -> set[Any]:
     low: dict[str, Any] = {field: r.low for field, r in study.ranges.items()}
     low[study.memory_axis] = study.axes[study.memory_axis][0]
-    return {resolve(study, {**arm.values, **low}).data for arm in arms(study)}
+    recipes = [resolve(study, {**arm.values, **low}) for arm in arms(study)]
+    return {stage.data for recipe in recipes for stage in recipe.stages}

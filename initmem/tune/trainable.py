@@ -56,7 +56,7 @@ def _train(config: dict[str, Any], wanted: Expected) -> Iterator[Progress]:
     study: Study = store.open()
     whole = cell(study, arms(study)[config["arm"]], config["draw"], config[POINT])
     block = blocks(study, whole)[config["block"]]
-    for section in {replica.recipe.data for replica in block.replicas}:
+    for section in {stage.data for r in block.replicas for stage in r.recipe.stages}:
         provide(wanted, section, data)
     gpus = config["share"]["GPU"] or None
     yield from train_block(study, block, store, data, Place(torch.device(wanted.device), gpus))

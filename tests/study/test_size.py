@@ -52,7 +52,7 @@ def _network(recipe: Recipe) -> torch.nn.Module:
     if isinstance(recipe.data, Modular):
         length, vocabulary, classes = recipe.data.shape()
         return build(recipe.model, (length,), classes, vocabulary)
-    shape, classes = size.IMAGES[recipe.data.name]
+    shape, classes = size.IMAGES[recipe.data.name], len(recipe.data.labels())
     return build(recipe.model, shape, classes, 0)
 
 
@@ -80,7 +80,7 @@ def test_operations_are_about_those_of_the_network(model: dict[str, Any], data: 
     """Within a third: who trains alone is a matter of a size, not of a tenth of it."""
     recipe = _recipe(model, data)
     tokens = recipe.data.name == "modular"
-    shape = (3,) if tokens else size.IMAGES[data][0]
+    shape = (3,) if tokens else size.IMAGES[data]
     inputs = torch.zeros(recipe.batch, *shape, dtype=torch.int64 if tokens else torch.float32)
     with FlopCounterMode(display=False) as counter:
         _network(recipe)(inputs).sum().backward()

@@ -197,8 +197,11 @@ def parameters(rows: pd.DataFrame, column: str) -> list[str]:
 
 
 def versions(rows: pd.DataFrame) -> pd.DataFrame:
-    """What the rows were made with. Columns: what, value, rows (how many have that value)."""
+    """What the rows were made with. Columns: what, value, rows (how many have that value). Data
+    that each seed draws for itself are left out."""
     columns = ["version.initmem", "version.torch", "version.python", "device", "threads"]
+    own = (rows["data.name"] == "sparse_regression") & rows["data.split"].isna()
+    rows = rows.assign(data_hash=rows["data_hash"].mask(own))
     lines = [
         {"what": column, "value": value, "rows": count}
         for column in [*columns, "data_hash"]

@@ -53,7 +53,7 @@ LARGE = 1e9
 """Operations of a step from which a replica is trained alone on a CPU: its products fill a core,
 and the activations of a stack would fill the cache."""
 
-NEWTON = 7
+NEWTON = 10
 """Steps to an exact minimizer."""
 
 Tensor = tuple[str, int]

@@ -1,9 +1,8 @@
 """Diagonal networks: the error that the theory says over the number of examples, and the networks
-that were trained; and the map of the regimes of fine-tuning (arXiv 2602.20062)."""
+that were trained (arXiv 2602.20062)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
@@ -19,7 +18,7 @@ from analysis.tables import Run
 from initmem.theory.channel import Mixture
 from initmem.theory.diagonal import Init, dependence, order
 from initmem.theory.generalization import error_curve
-from initmem.theory.regimes import REGIMES, regime, regime_map
+from initmem.theory.regimes import regime
 from initmem.theory.tasks import Task, finetuning, single
 
 TASK = ["data.d", "data.rho_pt", "data.omega", "data.rho_ft", "data.noise"]
@@ -27,6 +26,8 @@ SETTING = ["pretrain.name", "init.c", "init.lam", "init.gam", "optim.name"]
 SHORT = {"pretrain.name": "pretraining", "optim.name": ""}
 MOST = 7
 """Settings a panel; where there are more, a panel is of those that differ in the memory axis."""
+PANELS = 24
+"""Panels; where there are more, as in a search, errors are drawn against those of the theory."""
 LINE = 60
 """Points of a line."""
 FLOOR = 1e-9
@@ -108,7 +109,7 @@ def _labels(points: pd.DataFrame, memory_axis: str) -> pd.DataFrame:
     found["column"] = [_named(line, task) for line in kinds.to_dict("records")]
     found["row"] = [_named(line, above) for line in kinds.to_dict("records")]
     found["setting"] = [
-        ": ".join(filter(None, [_regime(line) if not above else "", _named(line, inside)]))
+        ": ".join(filter(None, [regime_of(line) if not above else "", _named(line, inside)]))
         for line in kinds.to_dict("records")
     ]
     return found.set_index(keys)
@@ -120,11 +121,12 @@ def _named(line: Any, fields: list[str]) -> str:
 
 
 def _exact(value: Any) -> str:
-    """Of -0.999999, what counts is how far it is from -1."""
-    return value if isinstance(value, str) else f"{value:.7g}"
+    """In as many digits as it takes: of -0.999999, what counts is how far it is from -1."""
+    short = style.number(value)
+    return short if isinstance(value, str) or float(short) == value else f"{value:.7g}"
 
 
-def _regime(line: Any) -> str:
+def regime_of(line: Any) -> str:
     """At coefficients of size 1, or nothing without pretraining."""
     if line["pretrain.name"] == "none":
         return ""
@@ -148,8 +150,22 @@ def said(points: pd.DataFrame) -> str:
 
 def draw(points: pd.DataFrame, lines: pd.DataFrame) -> Figure:
     """What `table` gives, if it has points."""
+    several = points["alpha"].nunique() > 1
     with matplotlib.rc_context(style.RC):
-        return _draw(points, lines)
+        if several and len(points[["row", "column"]].drop_duplicates()) <= PANELS:
+            return _draw(points, lines)
+        return _against(points)
+
+
+def _against(points: pd.DataFrame) -> Figure:
+    drawn = style.figure(5.0, 4.6)
+    axes = drawn.subplots()
+    axes.axline((0, 0), slope=1, color=style.PALE, lw=1)
+    axes.vlines(points["theory"], points["low"], points["high"], color=COLOURS[0], lw=0.9)
+    axes.scatter(points["theory"], points["mean"], s=13, color=COLOURS[0], zorder=3)
+    axes.set_xlabel("error that the theory says")
+    axes.set_ylabel("test error / mean square of the targets")
+    return drawn
 
 
 def _draw(points: pd.DataFrame, lines: pd.DataFrame) -> Figure:
@@ -206,106 +222,3 @@ def _legend(drawn: Figure, settings: list[str], colours: dict[str, str]) -> None
         Line2D([], [], ls="", marker="o", ms=3.5, label="networks, 95% of the mean", **looks),
     ]
     drawn.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8)
-
-
-CELLS = 60
-"""Of a map, a side."""
-
-
-def map_table(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The regimes over c and lam, and over c and gam, at coefficients of size 1, and the study's
-    own settings; both empty where it fine-tunes no diagonal network.
-
-    cells: map (label), field (of y), c, y (1 + lam, or gam), order, dependence, regime. settings:
-    map, c, y, regime.
-    """
-    rows = run.rows[(run.rows["model.name"] == "diagonal") & (run.rows["pretrain.name"] != "none")]
-    if rows.empty:
-        return pd.DataFrame(), pd.DataFrame()
-    kinds = rows[SETTING[1:4]].drop_duplicates().astype(float)
-    gam = kinds["init.gam"].min()
-    lam = kinds["init.lam"].iloc[kinds["init.lam"].abs().argmin()]
-    c_X = np.geomspace(min(1e-6, kinds["init.c"].min()), max(10.0, kinds["init.c"].max()), CELLS)
-    above = {"lam": np.geomspace(1e-7, 2, CELLS), "gam": np.geomspace(1e-4, 30, CELLS)}
-    cells, settings = [], []
-    for field, y_Y in above.items():
-        other, fixed = ("gam", gam) if field == "lam" else ("lam", lam)
-        base = Init(1.0, gam=gam) if field == "lam" else Init(1.0, lam=lam, gam=1.0)
-        value_Y = y_Y - 1 if field == "lam" else y_Y
-        found = regime_map(base, (field, list(np.minimum(value_Y, 30))), ("c", list(c_X)))
-        name = f"{other} {style.number(fixed)}"
-        y_YX, c_YX = np.meshgrid(y_Y, c_X, indexing="ij")
-        cells.append(
-            pd.DataFrame(
-                {"map": name, "field": field, "c": c_YX.ravel(), "y": y_YX.ravel(),
-                 "order": found.order_YX.ravel(), "dependence": found.dependence_YX.ravel(),
-                 "regime": found.regime_YX.ravel()}
-            )
-        )  # fmt: skip
-        own = kinds[kinds[f"init.{other}"] == fixed]
-        y = own[f"init.{field}"] + (field == "lam")
-        settings.append(
-            pd.DataFrame({"map": name, "c": own["init.c"], "y": y.clip(lower=y_Y[0])}).assign(
-                regime=[_regime({**line, "pretrain.name": ""}) for line in own.to_dict("records")]
-            )
-        )
-    return pd.concat(cells, ignore_index=True), pd.concat(settings, ignore_index=True)
-
-
-QUANTITIES = {
-    "order": ("l-order: 1 rich, 2 lazy", style.SETTING, 1.0, 2.0),
-    "dependence": ("dependence on pretraining", style.MEMORY.reversed(), -1.0, 0.0),
-}
-
-
-def draw_map(cells: pd.DataFrame, settings: pd.DataFrame) -> Figure:
-    """What `map_table` gives, if it has cells."""
-    with matplotlib.rc_context(style.RC):
-        drawn = style.figure(7.6, 6.2)
-        grid = drawn.subplots(2, 2, sharex=True, sharey="row")
-        for panels, (name, of) in zip(grid, cells.groupby("map", sort=False), strict=True):
-            own = settings[settings["map"] == name]
-            for axes, column in zip(panels, QUANTITIES, strict=True):
-                _map(axes, of, own, column, drawn)
-            label = {"lam": "1 + lam", "gam": "gam"}[of["field"].iloc[0]]
-            panels[0].set_ylabel(f"{label} (at {name})")
-        for axes in grid[-1]:
-            axes.set_xlabel("c, the scale of pretraining")
-        words = "; ".join(f"{name}: {text}" for name, text in REGIMES.items())
-        drawn.supxlabel(words, fontsize=7.5)
-        return drawn
-
-
-def _map(
-    axes: Axes, cells: pd.DataFrame, settings: pd.DataFrame, column: str, drawn: Figure
-) -> None:
-    title, colours, low, high = QUANTITIES[column]
-    wide = cells.pivot(index="y", columns="c", values=column)
-    x_X, y_Y = wide.columns.to_numpy(float), wide.index.to_numpy(float)
-    mesh = axes.pcolormesh(x_X, y_Y, wide.to_numpy(), cmap=colours, vmin=low, vmax=high)
-    names = list(REGIMES)
-    which = cells.assign(which=cells["regime"].map(names.index).astype(float))
-    which_YX = which.pivot(index="y", columns="c", values="which").to_numpy()
-    for i, name in enumerate(names):
-        inside_YX = (which_YX == i).astype(float)
-        if 0 < inside_YX.mean() < 1:
-            axes.contour(x_X, y_Y, inside_YX, levels=[0.5], colors="white", linewidths=0.8)
-        if inside_YX.any():
-            y, x = _middle(inside_YX)
-            axes.text(x_X[x], y_Y[y], name, ha="center", va="center", color="white", fontsize=9)
-    axes.scatter(
-        settings["c"], settings["y"], s=22, color="white", edgecolors=style.INK, lw=0.8,
-        clip_on=False, zorder=5,
-    )  # fmt: skip
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_title(title, loc="left", fontweight="bold")
-    drawn.colorbar(mesh, ax=axes).outline.set_visible(False)
-
-
-def _middle(inside_YX: np.ndarray) -> Sequence[int]:
-    """The cell of a region that is farthest from its rim."""
-    from scipy.ndimage import distance_transform_edt
-
-    away_YX = distance_transform_edt(np.pad(inside_YX, 1))[1:-1, 1:-1]
-    return [int(i) for i in np.unravel_index(away_YX.argmax(), away_YX.shape)]

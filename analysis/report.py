@@ -22,6 +22,7 @@ from analysis import (
     forgetting_clock,
     frontier,
     phase_diagram,
+    regimes,
     regularization,
     style,
     tables,
@@ -33,7 +34,7 @@ from initmem.records.files import Files
 
 FIGURES: dict[str, tuple[str, Callable[..., Figure]]] = {
     "theory": ("Theory and networks", diagonal.draw),
-    "regimes": ("Regimes of fine-tuning", diagonal.draw_map),
+    "regimes": ("Regimes of fine-tuning", regimes.draw),
     "phase_diagram": ("Phase diagram", phase_diagram.draw),
     "accuracy_by_scale": ("{} over the memory axis", accuracy_by_scale.draw),
     "memory_against_regularization": ("Memory against regularization", regularization.draw),
@@ -79,7 +80,7 @@ def make(run: Run, chosen: list[Clock]) -> Made:
     """The tables that the figures and the sentences come from."""
     return {
         "theory": diagonal.table(run),
-        "regimes": diagonal.map_table(run),
+        "regimes": regimes.table(run),
         "phase_diagram": phase_diagram.table(run),
         "accuracy_by_scale": accuracy_by_scale.table(run),
         "memory_against_regularization": regularization.table(run),

@@ -93,7 +93,7 @@ def _noise(recipe: Recipe, count: int) -> Dataset:
         return assemble_tokens(recipe.data, [tokens] * 3)
     if isinstance(recipe.data, SparseRegression):
         return sparse_regression(recipe.data)
-    shape, classes = IMAGES[recipe.data.name]
+    shape, classes = IMAGES[recipe.data.name], len(recipe.data.labels())
     images = Split(drawn(256, count, *shape).to(torch.uint8), drawn(classes, count))
     return assemble("image", classes, 0, images, images, images)
 

@@ -17,12 +17,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ValidationError, model_validator
 
+from initmem.study import diagonal_rules
 from initmem.study.data_section import Data
 from initmem.study.init_section import DiagonalRule, Initialization
 from initmem.study.model_section import MLP, Diagonal, Model, TokenMLP, Transformer
 from initmem.study.objective_section import NoPenalty, Penalty, Probes, Radial, StepsTo
-from initmem.study.optim_section import Exact, Optimizer
-from initmem.study.pretrain_section import NoPretraining, Oracle, Pretraining, Stage
+from initmem.study.optim_section import Optimizer
+from initmem.study.pretrain_section import NoPretraining, Pretraining, Stage
 from initmem.study.section import Count, Section, invalid
 from initmem.study.token_data import Tokens
 
@@ -57,10 +58,7 @@ class Recipe(Section):
             raise invalid(
                 "probes.radial_share", f"{self.model.name} has no pre-activations to read"
             )
-        if isinstance(self.model, Diagonal) or isinstance(self.init, DiagonalRule):
-            self._diagonal()
-        else:
-            self._not_diagonal()
+        diagonal_rules.check(self)
         if not isinstance(self.model, Transformer):
             self._without_attention()
         elif self.model.tied and self.data.shape()[1] != self.data.shape()[2]:  # type: ignore[union-attr]  # of tokens
@@ -115,31 +113,6 @@ class Recipe(Section):
             raise invalid("model.name", f"{self.model.name} {wants}")
         if self.probes.sink:
             raise invalid("probes.sink", f"{self.model.name} has no attention")
-
-    def _diagonal(self) -> None:
-        if not isinstance(self.model, Diagonal) or not isinstance(self.init, DiagonalRule):
-            rule = "rule diagonal and model.name diagonal go together"
-            raise invalid("init.rule", f"{rule}, got {self.init.rule} and {self.model.name}")
-        if self.precision != "float32":
-            raise invalid("precision", f"diagonal is float64 throughout, got {self.precision}")
-        for probe in self.probes.on:
-            raise invalid(f"probes.{probe}", "reads networks with classes, diagonal has none")
-        if isinstance(self.pretrain, Stage):
-            text = "stage draws the readout anew, diagonal has none to draw: take oracle, or none"
-            raise invalid("pretrain.name", text)
-        lam, gam = self.init.lam, self.init.gam
-        if isinstance(self.pretrain, NoPretraining) and gam:
-            rule = "is the readout's scale after pretraining: set pretrain.name to oracle"
-            raise invalid("init.gam", f"{rule}, or remove it, got {gam:g}")
-        if isinstance(self.pretrain, Oracle) and lam == -1 and gam**2 == 0:
-            rule = "-1 needs init.gam above 0, for else nothing learns in fine-tuning"
-            raise invalid("init.lam", f"{rule}; try -0.99999, got {lam:g} with gam {gam:g}")
-
-    def _not_diagonal(self) -> None:
-        for field, section in (("pretrain", self.pretrain), ("optim", self.optim)):
-            if isinstance(section, Oracle | Exact):
-                text = f"{section.name} is for model.name diagonal, got {self.model.name}"
-                raise invalid(f"{field}.name", text)
 
     @property
     def pretraining(self) -> Recipe | None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import initmem
-from analysis import diagonal, report, style, tables
+from analysis import diagonal, regimes, report, style, tables
 from analysis.tables import Run
 from initmem.records.files import files_at
 from initmem.theory.diagonal import Init
@@ -68,12 +68,23 @@ def test_many_settings_are_drawn_in_rows_of_their_own(run: Run) -> None:
     assert set(points["row"]) == {"c 0.5", "c 1", "c 1.5", "c 2"}
 
 
+def test_a_figure_has_a_panel_a_task_or_is_of_errors_against_errors(run: Run) -> None:
+    points, lines = diagonal.table(run)
+    titles = [axes.get_title(loc="left") for axes in diagonal.draw(points, lines).axes]
+    assert titles == ["omega 0", "omega 1"]
+    [axes] = diagonal.draw(points[points["alpha"] == 0.2], lines).axes
+    assert axes.get_xlabel() == "error that the theory says"
+    np.testing.assert_allclose(
+        axes.collections[1].get_offsets(), points.loc[points["alpha"] == 0.2, ["theory", "mean"]]
+    )
+
+
 def test_one_task_alone_and_networks_with_decay(run: Run) -> None:
     rows = run.rows.assign(**{"pretrain.name": "none"})
     points, _ = diagonal.table(replace(run, rows=rows))
     theory = error_curve(single(0.1, Init(0.1)), points["alpha"].to_numpy())
     np.testing.assert_allclose(points["theory"], theory, rtol=1e-9)
-    assert diagonal.map_table(replace(run, rows=rows))[0].empty
+    assert regimes.table(replace(run, rows=rows))[0].empty
     decayed = replace(run, rows=run.rows.assign(**{"optim.l2": 0.1}))
     assert diagonal.table(decayed)[0].empty and diagonal.said(diagonal.table(decayed)[0]) == ""
 
@@ -88,8 +99,8 @@ def test_what_is_said(run: Run) -> None:
 
 
 def test_the_map_holds_the_settings_of_the_study(run: Run) -> None:
-    cells, settings = diagonal.map_table(run)
-    assert len(cells) == 2 * diagonal.CELLS**2
+    cells, settings = regimes.table(run)
+    assert len(cells) == 2 * regimes.CELLS**2
     assert cells["order"].between(1, 2).all() and cells["dependence"].between(-1, 0).all()
     at = settings[settings["map"] == "gam 0"]
     assert at["y"].tolist() == pytest.approx([0.1, 1.0]) and set(at["c"]) == {0.1}
@@ -116,4 +127,4 @@ def test_the_report_has_it_and_that_of_images_has_not(
         "theory", "regimes", "phase_diagram", "accuracy_by_scale",
     }  # fmt: skip
     images = tables.read(made_up(tmp_path / "images", of_images(tmp_path)))
-    assert diagonal.table(images)[0].empty and diagonal.map_table(images)[0].empty
+    assert diagonal.table(images)[0].empty and regimes.table(images)[0].empty

@@ -19,6 +19,7 @@ from analysis import (
     course,
     diagonal,
     differences,
+    fine_tuning,
     forgetting_clock,
     frontier,
     phase_diagram,
@@ -39,6 +40,7 @@ FIGURES: dict[str, tuple[str, Callable[..., Figure]]] = {
     "accuracy_by_scale": ("{} over the memory axis", accuracy_by_scale.draw),
     "memory_against_regularization": ("Memory against regularization", regularization.draw),
     "forgetting_clocks": ("Forgetting clocks", forgetting_clock.draw),
+    "fine_tuning": ("Fine-tuning", fine_tuning.draw),
 }
 """Name -> heading ({}: the study's measure), and what draws its tables."""
 
@@ -62,10 +64,9 @@ def write(run: Run, to: Files, chosen: list[Clock]) -> str:
         if len(made[name][0])
     }
     files = {"cells.parquet": _parquet(run.cells), "cells.csv": _csv(run.cells)}
-    if len(made["differences"][0]):
-        files["differences.csv"] = _csv(made["differences"][0])
-    if len(made["theory"][0]):
-        files["theory.csv"] = _csv(made["theory"][0])
+    for name in ("differences", "theory", "fine_tuning"):
+        if len(made[name][0]):
+            files[f"{name}.csv"] = _csv(made[name][0])
     files |= {name: _csv(table) for name, table in course.files(made).items()}
     for name, kinds in drawn.items():
         files |= {f"figures/{name}.{suffix}": content for suffix, content in kinds.items()}
@@ -85,6 +86,7 @@ def make(run: Run, chosen: list[Clock]) -> Made:
         "accuracy_by_scale": accuracy_by_scale.table(run),
         "memory_against_regularization": regularization.table(run),
         "forgetting_clocks": forgetting_clock.table(run, chosen),
+        "fine_tuning": fine_tuning.table(run),
         "differences": (differences.table(run),),
         **course.make(run),
     }
@@ -128,6 +130,8 @@ def page(run: Run, made: Made, images: dict[str, str]) -> str:
         axes=list(run.axes["field"]),
         surface=not made["phase_diagram"][2].empty,
         clocks=forgetting_clock.said(made["forgetting_clocks"][1]),
+        fine_tuned=fine_tuning.texts(*made["fine_tuning"]),
+        helped=fine_tuning.said(made["fine_tuning"][1]),
         undrawn=list(run.study.ranges)[2:],
         differences=made["differences"][0].head(MOST_PAIRS),
         hidden_pairs=max(0, len(made["differences"][0]) - MOST_PAIRS),

@@ -55,13 +55,13 @@ class Stage(Section):
     def put(self, fields: dict[str, Any], data: Any) -> None:
         """Replace what the stage says in the fields of a recipe, in place. data: its section."""
         given = self.model_dump(exclude_none=True)
-        if given.get("classes") == "rest":
-            given["classes"] = data.rest()
         for name in OF_DATA:
             if name in given and name not in data.restaged:
                 text = f"does not apply to data.name {data.name}"
                 allowed = f", where it may have {', '.join(data.restaged)}" * bool(data.restaged)
                 raise invalid(f"pretrain.{name}", text + allowed)
+        if given.get("classes") == "rest":
+            given["classes"] = data.rest()
         if "epochs" in given or "steps" in given:
             fields["optim"] |= {"epochs": None, "steps": None}
         fields["optim"] |= {name: given[name] for name in OF_OPTIM if name in given}

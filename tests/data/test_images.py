@@ -96,6 +96,34 @@ def test_the_split_of_the_digits_follows_its_seed(tmp_path: Path) -> None:
     assert load(Digits(name="digits", split=1), tmp_path) is other
 
 
+def test_classes_are_numbered_anew_in_their_order(tmp_path: Path) -> None:
+    data = load(Digits(name="digits", classes="2-3,9", train=100, validation=50), tmp_path)
+    images, labels = load_digits(return_X_y=True)
+    names = [2, 3, 9]
+    expected = [
+        (names.index(k), x.astype(np.uint8).tobytes())
+        for x, k in zip(images, labels.tolist(), strict=True)
+        if k in names
+    ]
+    assert data.classes == 3 and sorted(rows(data)) == sorted(expected)
+    sizes = tuple(len(s.targets) for s in (data.train, data.validation, data.test))
+    assert sizes == Digits(name="digits", classes="2-3,9", train=100, validation=50).sizes()
+
+
+def test_classes_of_files_are_those_of_all_splits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = files.write("svhn", tmp_path, monkeypatch)
+    chosen = section("svhn", classes="0,4-6", train=10, validation=5)
+    data = load(chosen, tmp_path)
+    kept = np.isin(written.test_labels, (0, 4, 5, 6))
+    assert np.array_equal(data.test.inputs.numpy(), written.test_images[kept])
+    named = np.array([0, 4, 5, 6])[data.test.targets.numpy()]
+    assert np.array_equal(named, written.test_labels[kept]) and data.classes == 4
+    with pytest.raises(UserError, match=r"hold \d+ images of classes 0,4-6$"):
+        load(section("svhn", classes="0,4-6", train=50, validation=9), tmp_path)
+
+
 def test_an_old_processed_folder_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

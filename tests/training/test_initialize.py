@@ -11,7 +11,7 @@ from torch import nn
 from initmem.models import build
 from initmem.study.init_section import FixedRule, GammaRule
 from initmem.study.recipe import Recipe
-from initmem.training.initialize import SIGMAS, fan_in, group_of, initialize
+from initmem.training.initialize import SIGMAS, fan_in, group_of, initialize, redraw
 from tests.tiny import recipe
 
 NETWORKS = {
@@ -195,3 +195,62 @@ def test_groups() -> None:
         "body",
         "head",
     ]
+
+
+@pytest.mark.parametrize("kappa", [0.25, 4.0])
+def test_kappa_moves_scale_between_early_layers_and_the_readout(kappa: float) -> None:
+    of = recipe(model={"name": "mlp", "width": 64, "depth": 3})
+    one, two = network(of), network(of)
+    initialize(one, init(scale=2.0), seed=5)
+    audit = initialize(two, init(scale=2.0, kappa=kappa), seed=5)
+    for name, weight in one.named_parameters():
+        factor = 1 / kappa if group_of(name) == "head" else kappa ** (1 / 3)
+        torch.testing.assert_close(two.get_parameter(name), factor * weight)
+        drawn = next(d for d in audit.drawn if d.tensor == name)
+        base = math.sqrt((1 if group_of(name) == "head" else 2) / weight[0].numel())
+        assert drawn.asked_std == pytest.approx(2.0 * factor * base)
+    x_BCHW = torch.rand(5, 1, 8, 8)
+    torch.testing.assert_close(two(x_BCHW), one(x_BCHW))
+
+
+@pytest.mark.parametrize("name", ["resnet9", "gated"])
+def test_kappa_holds_the_product_over_all_tensors(name: str) -> None:
+    stds = [
+        [d.asked_std for d in initialize(network(NETWORKS[name]), init(kappa=k), seed=0).drawn]
+        for k in (1.0, 0.1)
+    ]
+    plain, early = (math.prod(of_all) for of_all in stds)
+    assert early == pytest.approx(plain) and stds[1][-1] == pytest.approx(10 * stds[0][-1])
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("rule", ["kaiming", "gamma", "torch"])
+def test_a_readout_is_redrawn_at_its_own_scale(name: str, rule: str) -> None:
+    built, other = network(NETWORKS[name]), network(NETWORKS[name])
+    initialize(built, init(rule=rule), seed=1)
+    initialize(other, init(rule=rule, scale=9.0, head=5.0, kappa=3.0), seed=1)
+    before = {key: value.clone() for key, value in built.state_dict().items()}
+    audit = redraw(built, init(rule=rule), 1, 0.5)
+    redraw(other, init(rule=rule, scale=9.0, head=5.0, kappa=3.0), 1, 0.5)
+    for key, value in built.state_dict().items():
+        if not key.startswith("head"):
+            assert torch.equal(value, before[key])
+    head, first = built.head.weight, before["head.weight"]
+    assert torch.equal(head, other.head.weight), "nothing of the first initialization is in it"
+    assert abs(torch.corrcoef(torch.stack([head.flatten(), first.flatten()]))[0, 1]) < 0.3
+    [drawn] = audit.drawn
+    assert (drawn.tensor, drawn.measured_std) == (
+        "head.weight[redrawn]",
+        pytest.approx(head.square().mean().sqrt().item(), rel=1e-5),
+    )
+    assert audit.tensors == ["head.weight"]
+    assert drawn.asked_std == pytest.approx(0.5 * first.square().mean().sqrt().item(), rel=0.2)
+
+
+def test_a_readout_of_zeros_is_one() -> None:
+    built = network(NETWORKS["mlp"])
+    initialize(built, init(), seed=1)
+    audit = redraw(built, init(), 1, 0.0)
+    assert not built.head.weight.any() and not built.head.bias.any()
+    assert [(d.asked_std, d.measured_std) for d in audit.drawn] == [(0.0, 0.0)]
+    assert audit.untouched == ["head.bias"]

@@ -170,7 +170,8 @@ def _against(points: pd.DataFrame) -> Figure:
 
 def _draw(points: pd.DataFrame, lines: pd.DataFrame) -> Figure:
     panels = list(dict.fromkeys(zip(points["row"], points["column"], strict=True)))
-    columns = min(len(panels), points["column"].nunique() if points["row"].nunique() > 1 else 2)
+    flat = 2 if len(panels) <= 4 else 3
+    columns = min(len(panels), points["column"].nunique() if points["row"].nunique() > 1 else flat)
     rows = -(-len(panels) // columns)
     settings = list(dict.fromkeys(points["setting"]))
     height = 2.7 if columns < 3 else 2.1
@@ -184,17 +185,13 @@ def _draw(points: pd.DataFrame, lines: pd.DataFrame) -> Figure:
         axes.set_title("\n".join(filter(None, [column, row])), loc="left", fontweight="bold")
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
-    grid.flat[0].set_ylim(*_limits(points))
+    high = max(1.0, points["mean"].max(), lines["error"].max())
+    grid.flat[0].set_ylim(-0.04 * high, 1.08 * high)
     for axes in grid[-1]:
         axes.set_xlabel("training examples / d")
     drawn.supylabel("test error / mean square of the targets", fontsize=9)
     _legend(drawn, [name for name in settings if name], colours)
     return drawn
-
-
-def _limits(points: pd.DataFrame) -> tuple[float, float]:
-    high = max(1.0, points[["theory", "mean"]].max().max())
-    return -0.04 * high, 1.12 * high
 
 
 def _panel(axes: Axes, points: pd.DataFrame, lines: pd.DataFrame, colours: dict[str, str]) -> None:

@@ -61,6 +61,7 @@ def table(run: Run, of: list[Clock]) -> tuple[pd.DataFrame, pd.DataFrame]:
     points, errors = [pd.DataFrame()], [pd.DataFrame()]
     arms = {arm.id: arm for arm in plan.arms(run.study)}
     whole = run.cells[run.cells["memory"].notna()]
+    whole = whole[whole.get("optim.lr", whole["memory"]).notna()]
     whole = whole[(whole["trained_values"] == whole["values"]) & ~style.censored(whole)]
     labels = whole["arm"].map({name: _group(arm) for name, arm in arms.items()})
     for label, cells in whole.groupby(labels, sort=False):

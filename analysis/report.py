@@ -17,11 +17,13 @@ from analysis import (
     accuracy_by_scale,
     answer,
     course,
+    diagonal,
     differences,
     fine_tuning,
     forgetting_clock,
     frontier,
     phase_diagram,
+    regimes,
     regularization,
     style,
     tables,
@@ -32,6 +34,8 @@ from initmem.memory import STATES
 from initmem.records.files import Files
 
 FIGURES: dict[str, tuple[str, Callable[..., Figure]]] = {
+    "theory": ("Theory and networks", diagonal.draw),
+    "regimes": ("Regimes of fine-tuning", regimes.draw),
     "phase_diagram": ("Phase diagram", phase_diagram.draw),
     "accuracy_by_scale": ("{} over the memory axis", accuracy_by_scale.draw),
     "memory_against_regularization": ("Memory against regularization", regularization.draw),
@@ -60,10 +64,9 @@ def write(run: Run, to: Files, chosen: list[Clock]) -> str:
         if len(made[name][0])
     }
     files = {"cells.parquet": _parquet(run.cells), "cells.csv": _csv(run.cells)}
-    if len(made["differences"][0]):
-        files["differences.csv"] = _csv(made["differences"][0])
-    if len(made["fine_tuning"][0]):
-        files["fine_tuning.csv"] = _csv(made["fine_tuning"][0])
+    for name in ("differences", "theory", "fine_tuning"):
+        if len(made[name][0]):
+            files[f"{name}.csv"] = _csv(made[name][0])
     files |= {name: _csv(table) for name, table in course.files(made).items()}
     for name, kinds in drawn.items():
         files |= {f"figures/{name}.{suffix}": content for suffix, content in kinds.items()}
@@ -77,6 +80,8 @@ def write(run: Run, to: Files, chosen: list[Clock]) -> str:
 def make(run: Run, chosen: list[Clock]) -> Made:
     """The tables that the figures and the sentences come from."""
     return {
+        "theory": diagonal.table(run),
+        "regimes": regimes.table(run),
         "phase_diagram": phase_diagram.table(run),
         "accuracy_by_scale": accuracy_by_scale.table(run),
         "memory_against_regularization": regularization.table(run),
@@ -88,8 +93,9 @@ def make(run: Run, chosen: list[Clock]) -> Made:
 
 
 def said(run: Run, made: Made) -> str:
-    """The answer, in one sentence."""
-    return answer.sentence(run, made["memory_against_regularization"][1])
+    """The answer, in one sentence, and one on the theory, where there is one."""
+    sentence = answer.sentence(run, made["memory_against_regularization"][1])
+    return " ".join(filter(None, [sentence, diagonal.said(made["theory"][0])]))
 
 
 def page(run: Run, made: Made, images: dict[str, str]) -> str:
@@ -135,7 +141,8 @@ def page(run: Run, made: Made, images: dict[str, str]) -> str:
         fields=_fields(run),
         axis_values=len(run.study.axes[run.study.memory_axis]),
         audit=tables.audit(run.rows),
-        untouched=tables.untouched(run.rows),
+        untouched=tables.parameters(run.rows, "untouched"),
+        assigned=tables.parameters(run.rows, "assigned"),
         versions=versions,
         differing=sorted(set(versions.loc[versions["what"].duplicated(), "what"])),
         settings=_settings(run),

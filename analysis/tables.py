@@ -191,14 +191,18 @@ def probing(rows: pd.DataFrame) -> float | None:
     return float(100 * probed["run.probing"].sum() / probed["run.seconds"].sum())
 
 
-def untouched(rows: pd.DataFrame) -> list[str]:
-    """Parameters that the init rule of some replica left as built."""
-    return sorted({name for names in rows["untouched"].dropna() for name in names})
+def parameters(rows: pd.DataFrame, column: str) -> list[str]:
+    """Parameters that the init rule of some replica left as built (untouched), or gave values by a
+    formula (assigned)."""
+    return sorted({name for names in rows[column].dropna() for name in names})
 
 
 def versions(rows: pd.DataFrame) -> pd.DataFrame:
-    """What the rows were made with. Columns: what, value, rows (how many have that value)."""
+    """What the rows were made with. Columns: what, value, rows (how many have that value). Data
+    that each seed draws for itself are left out."""
     columns = ["version.initmem", "version.torch", "version.python", "device", "threads"]
+    own = (rows["data.name"] == "sparse_regression") & rows["data.split"].isna()
+    rows = rows.assign(data_hash=rows["data_hash"].mask(own))
     lines = [
         {"what": column, "value": value, "rows": count}
         for column in [*columns, "data_hash"]

@@ -22,11 +22,13 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from initmem.data.dataset import Dataset, Split, assemble, assemble_tokens
+from initmem.data.regression import sparse_regression
 from initmem.models import build
 from initmem.study.load import load
 from initmem.study.plan import Arm, arms, draws, resolve
 from initmem.study.recipe import Recipe
-from initmem.study.size import IMAGES
+from initmem.study.regression_data import SparseRegression
+from initmem.study.size import IMAGES, operations
 from initmem.study.spec import Study
 from initmem.study.token_data import Tokens
 from initmem.training.replica import Training
@@ -46,6 +48,8 @@ class Cost:
 
 
 def operations_a_step(recipe: Recipe) -> float:
+    if isinstance(recipe.data, SparseRegression):
+        return operations(recipe)
     noise = _noise(recipe, recipe.batch)
     with torch.device("meta"):
         network = build(recipe.model, noise.shape, noise.classes, noise.vocabulary, noise.answers)
@@ -55,8 +59,13 @@ def operations_a_step(recipe: Recipe) -> float:
 
 
 def seconds_a_step(recipe: Recipe, threads: int, device: torch.device) -> float:
-    """Median of a few steps."""
+    """Median of a few steps; of an exact minimizer, its only one."""
     with arithmetic(threads, deterministic=False):
+        if recipe.optim.name == "exact":
+            training = Training(recipe, 0, _noise(recipe, 0).to(device), device)
+            start = time.perf_counter()
+            training.update()
+            return time.perf_counter() - start
         training = Training(
             recipe, 0, _noise(recipe, recipe.batch * (WARM_UP + TIMED)).to(device), device
         )
@@ -82,7 +91,9 @@ def _noise(recipe: Recipe, count: int) -> Dataset:
         targets = drawn(classes, *((count, answers) if answers > 1 else (count,)))
         tokens = Split(drawn(vocabulary, count, length), targets)
         return assemble_tokens(recipe.data, [tokens] * 3)
-    shape, classes = IMAGES[recipe.data.name]
+    if isinstance(recipe.data, SparseRegression):
+        return sparse_regression(recipe.data)
+    shape, classes = IMAGES[recipe.data.name], len(recipe.data.labels())
     images = Split(drawn(256, count, *shape).to(torch.uint8), drawn(classes, count))
     return assemble("image", classes, 0, images, images, images)
 

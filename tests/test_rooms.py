@@ -17,10 +17,12 @@ RECORDS, TUNE, THEORY = "initmem.records", "initmem.tune", "initmem.theory"
 
 MAY = {
     "initmem/study": {STUDY, "pydantic", "pydantic_core", "yaml"},
-    "initmem/data": {STUDY, DATA, "torch", "torchvision", "numpy", "sklearn"},
+    "initmem/data": {STUDY, DATA, THEORY, "torch", "torchvision", "numpy", "sklearn"},
     "initmem/models": {STUDY, MODELS, "torch"},
     # scipy, in one thread, for the eigenvalues of a matrix that is known by its products alone
-    "initmem/training": {STUDY, DATA, MODELS, TRAINING, "torch", "scipy", "threadpoolctl"},
+    "initmem/training": {
+        STUDY, DATA, MODELS, THEORY, TRAINING, "torch", "numpy", "scipy", "threadpoolctl",
+    },
     "initmem/theory": {THEORY, "numpy", "scipy"},
     "initmem/memory": {"numpy", "scipy", "sklearn", "threadpoolctl", "pandas", MEMORY},
     "initmem/search": {"initmem", STUDY, MEMORY, SEARCH, "numpy", "optuna", "scipy"},
@@ -37,8 +39,8 @@ MAY = {
     },
     "initmem/__init__.py": set(),
     "analysis": {
-        STUDY, MEMORY, RECORDS, "analysis", "click", "jinja2", "matplotlib", "numpy", "pandas",
-        "pyarrow", "scipy", "sklearn",
+        STUDY, MEMORY, RECORDS, THEORY, "analysis", "click", "jinja2", "matplotlib", "numpy",
+        "pandas", "pyarrow", "scipy", "sklearn",
     },
 }  # fmt: skip
 

@@ -19,9 +19,10 @@ from initmem.study.token_data import Tokens
 @dataclass(frozen=True, eq=False)
 class Split:
     inputs: Tensor
-    """Images: uint8 [N, C, H, W]; tokens: int64 [N, L]."""
+    """Images: uint8 [N, C, H, W]; tokens: int64 [N, L]; vectors: float64 [N, D]."""
     targets: Tensor
-    """int64 [N], classes from 0; [N, T] where the network answers at its last T positions."""
+    """int64 [N], classes from 0; [N, T] where the network answers at its last T positions. Of
+    vectors float64 [N]: numbers, not classes."""
 
     def to(self, device: torch.device | str) -> Split:
         return Split(self.inputs.to(device), self.targets.to(device))
@@ -29,19 +30,20 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    kind: Literal["image", "tokens"]
+    kind: Literal["image", "tokens", "vector"]
     shape: tuple[int, ...]
-    """(C, H, W) of an image, (L,) of a sequence."""
+    """(C, H, W) of an image, (L,) of a sequence, (D,) of a vector."""
     classes: int
+    """1 for numbers."""
     vocabulary: int
-    """Tokens; 0 for images."""
+    """Tokens; 0 for all else."""
     train: Split
     validation: Split
     test: Split
     hash: str
     """16 hex digits over bytes, shapes and dtypes of the three splits."""
     mean: Tensor
-    """Of the training images, float32 [C, 1, 1], in raw pixel units; empty for tokens."""
+    """Of the training images, float32 [C, 1, 1], in raw pixel units; empty for all else."""
     sd: Tensor
     """Likewise, over all pixels of a channel; 1 for a constant channel."""
     whole: bool = True
@@ -55,6 +57,8 @@ class Dataset:
     groups: dict[str, Tensor] = field(default_factory=dict)
     """Name -> bool like the validation targets: answers that are looked at apart, at least one of
     each name."""
+    pretrained: Tensor | None = None
+    """What an ideal pretraining knows: the coefficients of its task, float64 [D]."""
 
     def to(self, device: torch.device | str) -> Dataset:
         return replace(
@@ -67,6 +71,7 @@ class Dataset:
             ood=self.ood and self.ood.to(device),
             symmetric=None if self.symmetric is None else self.symmetric.to(device),
             groups={name: group.to(device) for name, group in self.groups.items()},
+            pretrained=None if self.pretrained is None else self.pretrained.to(device),
         )
 
     def accuracy(self, right: Tensor) -> float:
@@ -77,9 +82,9 @@ class Dataset:
         return 100 * int(right.sum()) / right.numel()
 
     def prepare(self, inputs: Tensor) -> Tensor:
-        """What the network takes: images standardized to float32 [N, C, H, W], tokens as they
-        are."""
-        if self.kind == "tokens":
+        """What the network takes: images standardized to float32 [N, C, H, W], all else as it
+        is."""
+        if self.kind != "image":
             return inputs
         return (inputs.float() - self.mean) / self.sd
 
@@ -95,7 +100,7 @@ def assemble(
     """The Dataset of three splits, with its shape, hash and statistics."""
     mean, sd = _statistics(train.inputs) if kind == "image" else (torch.zeros(0), torch.zeros(0))
     shape = tuple(train.inputs.shape[1:])
-    content = _digest(train, validation, test)
+    content = digest(train, validation, test)
     return Dataset(
         kind, shape, classes, vocabulary, train, validation, test, content, mean=mean, sd=sd
     )
@@ -113,7 +118,7 @@ def assemble_tokens(
     train, validation, test = splits
     _, vocabulary, classes = section.shape()
     made = assemble("tokens", classes, vocabulary, train, validation, test)
-    content = made.hash if ood is None else _digest(*splits, ood)
+    content = made.hash if ood is None else digest(*splits, ood)
     return replace(
         made,
         hash=content,
@@ -188,7 +193,7 @@ def _statistics(images: Tensor) -> tuple[Tensor, Tensor]:
     return torch.tensor(means).view(-1, 1, 1), torch.tensor(sds).view(-1, 1, 1)
 
 
-def _digest(*splits: Split) -> str:
+def digest(*splits: Split) -> str:
     content = hashlib.sha256()
     for split in splits:
         for tensor in (split.inputs, split.targets):

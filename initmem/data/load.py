@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from initmem.data import arithmetic, composition, files, images, text
+from initmem.data import arithmetic, composition, files, images, regression, text
 from initmem.data.dataset import Dataset
 from initmem.study.data_section import CIFAR, SVHN, Data, FashionMNIST
 from initmem.study.recipe import variants
+from initmem.study.regression_data import SparseRegression
 from initmem.study.spec import UserError
 from initmem.study.token_data import Text
 
@@ -21,6 +22,7 @@ COMPUTED: dict[str, Callable[[Any], Dataset]] = {
     "addition": arithmetic.addition,
     "anchors": composition.anchors,
     "permutations": composition.permutations,
+    "sparse_regression": regression.sparse_regression,
 }
 """What is read from no file."""
 UNFETCHED = {
@@ -28,6 +30,13 @@ UNFETCHED = {
     "digits": "it comes with scikit-learn",
     "text": "a text comes with initmem, any other is a file of yours (data.file)",
 }
+
+
+def of_seed(data: Data, seed: int) -> Data:
+    """The data set of a replica with that seed: where each draws its own, that one."""
+    if isinstance(data, SparseRegression) and data.split is None:
+        return data.model_copy(update={"split": seed})
+    return data
 
 
 @functools.lru_cache(maxsize=2)  # a block needs one; CIFAR takes 180 MB

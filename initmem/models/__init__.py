@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from initmem.models.diagonal import diagonal
 from initmem.models.resnet import cifar_resnet, resnet9
 from initmem.models.shallow import mlp, token_mlp
 from initmem.models.transformer import transformer
@@ -23,6 +24,7 @@ BUILDERS = {
     "token_mlp": token_mlp,
     "transformer": transformer,
     "nanogpt": transformer,
+    "diagonal": diagonal,
 }
 
 
@@ -31,7 +33,7 @@ def build(
 ) -> nn.Module:
     """The network of a recipe's `model` section, with torch's default initialization.
 
-    shape: of one input, (channels, height, width) or (length,); vocabulary: tokens, 0 for images;
+    shape: of one input, (channels, height, width) or (length,); vocabulary: tokens, 0 if none;
     answers: positions, counted from the last, at which it answers.
     """
     fields: dict[str, Any] = model.model_dump()

@@ -1,8 +1,10 @@
 """The row a replica leaves: a declared schema, and its text form in a record.
 
-Accuracies are in percent, losses in nats, seconds in wall time. Columns that start with `run.`
-tell of the run (when, where, how long) and may differ between two runs of one study; all others
-are bitwise the same for the same recipe, seed, threads and kind of device.
+Accuracies are in percent, losses in nats, seconds in wall time; of regression (data of kind
+vector), accuracies are in percent of the targets' mean square that is explained, 100 (1 - MSE /
+mean square), losses are mean squared errors, and predictions are not kept. Columns that start
+with `run.` tell of the run (when, where, how long) and may differ between two runs of one study;
+all others are bitwise the same for the same recipe, seed, threads and kind of device.
 """
 
 from __future__ import annotations
@@ -109,6 +111,7 @@ SCHEMA = pa.schema(
         "cosines": pa.binary(),  # k x k int8, hundredths: of rows of the final first hidden matrix
         "audit": pa.list_(_AUDIT),
         "untouched": pa.list_(pa.string()),  # parameters that the init rule leaves as built
+        "assigned": pa.list_(pa.string()),  # and that it sets by a formula, without chance
         "parameters": pa.int64(),
         "data_hash": pa.string(),
         "device": pa.string(),

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from initmem.study.regression_data import SparseRegression
 from initmem.study.section import Count, Section, Seed, invalid
 from initmem.study.token_data import Addition, Anchors, Modular, Permutations, Text
 
@@ -175,6 +176,15 @@ class SVHN(Images):
 
 
 Data = Annotated[
-    Digits | FashionMNIST | CIFAR | SVHN | Modular | Addition | Anchors | Permutations | Text,
+    Digits
+    | FashionMNIST
+    | CIFAR
+    | SVHN
+    | Modular
+    | Addition
+    | Anchors
+    | Permutations
+    | Text
+    | SparseRegression,
     Field(discriminator="name"),
 ]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from initmem.study.section import Positive, Section
+from initmem.study.section import NonNegative, Positive, Section
 
 
 class Init(Section):
@@ -48,4 +48,17 @@ class GammaRule(Init):
     """std = fan_in^-gamma: a larger gamma is a smaller initialization."""
 
 
-Initialization = Annotated[FixedRule | GammaRule, Field(discriminator="rule")]
+class DiagonalRule(Section):
+    """The start of a diagonal network, which nothing of is drawn: w = sqrt(c (1 + lam) / 2) for
+    the earlier layer and v = sqrt(c (1 - lam) / 2) for the readout (arXiv 2602.20062)."""
+
+    rule: Literal["diagonal"]
+    c: Positive = 1e-3
+    """Absolute scale, w^2 + v^2."""
+    lam: Annotated[float, Field(ge=-1, le=1)] = 0.0
+    """Relative scale, (w^2 - v^2) / c: below 0 the earlier layer is the smaller one."""
+    gam: NonNegative = 0.0
+    """Scale of the readout after pretraining."""
+
+
+Initialization = Annotated[FixedRule | GammaRule | DiagonalRule, Field(discriminator="rule")]

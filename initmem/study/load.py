@@ -189,9 +189,9 @@ def _check_combinations(study: Study, where: Where) -> list[Problem]:
     faults: dict[str, Problem] = {}
     places: dict[str, tuple[Any, ...]] = {field: ("axes", field) for field in study.axes}
     places |= {field: ("ranges", field) for field in study.ranges}
-    # No rule is between two real fields, so the corners all low and all high see each of them.
-    corners = [{f: r.low for f, r in study.ranges.items()}]
-    corners += [{f: r.high for f, r in study.ranges.items()}] if study.ranges else []
+    # What a rule between real fields asks rises or falls in each of them: the corners see it.
+    ends = [(r.low, r.high) for r in study.ranges.values()]
+    corners = [dict(zip(study.ranges, corner, strict=True)) for corner in itertools.product(*ends)]
     for corner, *values in itertools.product(corners, *study.axes.values()):
         chosen = {**dict(zip(study.axes, values, strict=True)), **corner}
         try:
@@ -229,10 +229,12 @@ def _check_measure(study: Study, recipe: recipes.Recipe, where: Where) -> Proble
 
 
 def _check_engine(study: Study, recipe: recipes.Recipe, where: Where) -> Problem | None:
-    if study.resources.engine != "batched" or recipe.stacks:
+    engine = study.resources.engine
+    fits = {"batched": recipe.stacks, "graph": recipe.graphed}
+    if fits.get(engine, True):
         return None
     at = where["resources", "engine"]
-    text = f"batched trains no {recipe.unstacked}; write loop, or auto, which takes loop"
+    text = f"{engine} trains no {recipe.unstacked}; write loop, or auto, which takes loop"
     return Problem(at, "resources.engine", text)
 
 

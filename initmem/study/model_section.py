@@ -124,6 +124,19 @@ class NanoGPT(Transformer):
     width: Size = 384
 
 
+class Diagonal(Network):
+    """beta = w+ v+ - w- v-, number by number, w the earlier layer and v the readout: linear in
+    the inputs, not in its parameters, which are float64 (arXiv 2602.20062)."""
+
+    kind: ClassVar[str] = "vector"
+    name: Literal["diagonal"]
+
+    @property
+    def unstacked(self) -> str:
+        return self.name
+
+
 Model = Annotated[
-    ResNet9 | CifarResNet | MLP | TokenMLP | Transformer | NanoGPT, Field(discriminator="name")
+    ResNet9 | CifarResNet | MLP | TokenMLP | Transformer | NanoGPT | Diagonal,
+    Field(discriminator="name"),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -91,4 +91,24 @@ class Muon(Optim):
     momentum: Fraction = 0.95
 
 
-Optimizer = Annotated[SGD | Momentum | Adam | RMSprop | Muon, Field(discriminator="name")]
+class Exact(Section):
+    """Of a diagonal network: one step to where gradient flow on the whole training set ends, the
+    minimizer of the penalty that its start implies (arXiv 2602.20062, Theorem 4.1)."""
+
+    name: Literal["exact"]
+    lr: ClassVar[float] = 0.0
+    l2: ClassVar[float] = 0.0
+    weight_decay: ClassVar[float] = 0.0
+    decay_steps: ClassVar[None] = None
+    decay_window: ClassVar[None] = None
+    batch: ClassVar[None] = None
+    epochs: ClassVar[None] = None
+    steps: ClassVar[int] = 1
+    stop_loss: ClassVar[None] = None
+    stop_validation: ClassVar[None] = None
+    schedule: ClassVar[Literal["constant"]] = "constant"
+    warmup: ClassVar[int] = 0
+    clip: ClassVar[None] = None
+
+
+Optimizer = Annotated[SGD | Momentum | Adam | RMSprop | Muon | Exact, Field(discriminator="name")]

@@ -68,4 +68,12 @@ class Stage(Section):
         fields["data"] |= {name: given[name] for name in OF_DATA if name in given}
 
 
-Pretraining = Annotated[NoPretraining | Stage, Field(discriminator="name")]
+class Oracle(Section):
+    """Of a diagonal network: pretraining to the end on infinitely many examples, in closed form.
+    Then the earlier layer of both paths is set to the sum of theirs, and the readout to
+    init.gam / sqrt(2) (arXiv 2602.20062)."""
+
+    name: Literal["oracle"]
+
+
+Pretraining = Annotated[NoPretraining | Stage | Oracle, Field(discriminator="name")]

@@ -17,9 +17,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ValidationError, model_validator
 
+from initmem.study import diagonal_rules
 from initmem.study.data_section import Data
-from initmem.study.init_section import Initialization
-from initmem.study.model_section import MLP, Model, TokenMLP, Transformer
+from initmem.study.init_section import DiagonalRule, Initialization
+from initmem.study.model_section import MLP, Diagonal, Model, TokenMLP, Transformer
 from initmem.study.objective_section import NoPenalty, Penalty, Probes, Radial, StepsTo
 from initmem.study.optim_section import Optimizer
 from initmem.study.pretrain_section import NoPretraining, Pretraining, Stage
@@ -57,6 +58,7 @@ class Recipe(Section):
             raise invalid(
                 "probes.radial_share", f"{self.model.name} has no pre-activations to read"
             )
+        diagonal_rules.check(self)
         if not isinstance(self.model, Transformer):
             self._without_attention()
         elif self.model.tied and self.data.shape()[1] != self.data.shape()[2]:  # type: ignore[union-attr]  # of tokens
@@ -82,6 +84,7 @@ class Recipe(Section):
         rule = f"{self.model.name} with model.tied true has no readout of its own"
         if isinstance(self.pretrain, Stage):
             raise invalid("pretrain.name", f"draws the readout anew, {rule}")
+        assert not isinstance(self.init, DiagonalRule)
         if self.init.kappa != 1:
             raise invalid("init.kappa", f"divides the readout, {rule}")
 
@@ -98,10 +101,11 @@ class Recipe(Section):
             text = f"in the first stage: {context.get('text', detail['msg'])}"
             raise invalid(f"pretrain.{name}" if own else field or "pretrain.name", text) from None
         if first is not None:
-            self.data.untested(first.data)
+            self.data.untested(first.data)  # type: ignore[union-attr]  # all that have a stage
 
     def _without_attention(self) -> None:
-        for field in ("qk", "vo", "mlp", "residual"):
+        fields = () if isinstance(self.init, DiagonalRule) else ("qk", "vo", "mlp", "residual")
+        for field in fields:
             if getattr(self.init, field) != type(self.init).model_fields[field].default:
                 raise invalid(f"init.{field}", f"{self.model.name} has no attention")
         if isinstance(self.data, Tokens) and self.data.answers() > 1:
@@ -139,6 +143,11 @@ class Recipe(Section):
         if isinstance(self.penalty, Radial) and not isinstance(self.model, MLP | TokenMLP):
             return f"{self.model.name} with a penalty"
         return self.model.unstacked
+
+    @property
+    def graphed(self) -> bool:
+        """Whether `engine: graph` can train it."""
+        return not isinstance(self.model, Diagonal)
 
     @property
     def batch(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from initmem.study.optim_section import Optim
+from initmem.study.optim_section import Exact, Optim
 
 
 def learning_rate(optim: Optim, step: int, total: int) -> float:
@@ -15,6 +15,6 @@ def learning_rate(optim: Optim, step: int, total: int) -> float:
     return rate * min(1.0, (step + 1) / (optim.warmup + 1))
 
 
-def decays(optim: Optim, step: int) -> bool:
+def decays(optim: Optim | Exact, step: int) -> bool:
     """Whether l2 and weight_decay act at the step-th update, counted from 0."""
     return optim.decay_steps is None or optim.decay_steps[0] <= step < optim.decay_steps[1]

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from initmem.study.model_section import MLP, CifarResNet, ResNet9, TokenMLP, Transformer
 from initmem.study.recipe import Recipe
+from initmem.study.regression_data import SparseRegression
 from initmem.study.token_data import Tokens
 
 IMAGES = {
@@ -23,7 +24,7 @@ IMAGES = {
 }
 """Shape of an input."""
 
-SLOTS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adam": 2, "adamw": 2, "muon": 2}
+SLOTS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adam": 2, "adamw": 2, "muon": 2, "exact": 0}
 """Numbers that an optimizer keeps for a parameter; Muon keeps one for the body's matrices."""
 
 CHECKPOINT_BYTES = 4096
@@ -52,6 +53,9 @@ LARGE = 1e9
 """Operations of a step from which a replica is trained alone on a CPU: its products fill a core,
 and the activations of a stack would fill the cache."""
 
+NEWTON = 10
+"""Steps to an exact minimizer."""
+
 Tensor = tuple[str, int]
 """Part (stem, body, head, or vector for a norm or bias) and number of elements."""
 
@@ -69,6 +73,11 @@ def operations(recipe: Recipe, shape: tuple[int, ...] | None = None) -> float:
     are as 1 to 4 to 16.
     """
     model, data = recipe.model, recipe.data
+    if isinstance(data, SparseRegression):
+        count = data.sizes()[0]
+        if recipe.optim.name == "exact":  # a symmetric product of count x d by d x count
+            return float(NEWTON * count**2 * data.d)
+        return 6.0 * recipe.batch * data.d
     if isinstance(data, Tokens):
         each = 1 if isinstance(model, TokenMLP) else data.shape()[0]
         return 6.0 * parameters(recipe) * recipe.batch * each
@@ -85,19 +94,21 @@ def large(recipe: Recipe, shape: tuple[int, ...] | None = None) -> bool:
 
 
 def checkpoint_bytes(recipe: Recipe) -> int:
-    """Estimate of a checkpoint: float32 weights, best predictor, optimizer state and readings."""
+    """Estimate of a checkpoint: weights, float32 unless those of a diagonal network, best
+    predictor, optimizer state and readings."""
     slots = SLOTS[recipe.optim.name]
-    muon = recipe.optim.name == "muon"
+    muon, each = recipe.optim.name == "muon", 8 if recipe.model.name == "diagonal" else 4
     size = CHECKPOINT_BYTES + math.prod(readings(recipe)) * PACKED_READING_BYTES
     for part, elements in tensors(recipe):
         copies = 2 + (1 if muon and part == "body" else slots)
-        size += copies * (4 * elements + TENSOR_BYTES)
+        size += copies * (each * elements + TENSOR_BYTES)
     return size
 
 
 def row_bytes(recipe: Recipe) -> int:
     """Estimate of a replica's record: two test predictions, curve, audit, what probes read."""
     answers = recipe.data.answers() if isinstance(recipe.data, Tokens) else 1
+    answers *= not isinstance(recipe.data, SparseRegression)
     predictions = 2 * LABEL_BYTES * recipe.data.sizes()[2] * answers
     evaluations = math.ceil(recipe.total_steps / recipe.evaluation_interval)
     audit = AUDIT_BYTES * sum(1 for _ in tensors(recipe))
@@ -132,6 +143,8 @@ def readings(recipe: Recipe) -> tuple[int, int]:
 def tensors(recipe: Recipe) -> Iterator[Tensor]:
     """The network's parameter tensors."""
     model = recipe.model
+    if isinstance(recipe.data, SparseRegression):
+        return iter([*2 * [("stem", recipe.data.d)], *2 * [("head", recipe.data.d)]])
     if isinstance(recipe.data, Tokens):
         token_shape = recipe.data.shape()
         if isinstance(model, TokenMLP):

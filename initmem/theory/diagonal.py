@@ -56,19 +56,25 @@ class Init:
         return 2 * (1 + self.lam) * (self.c + np.hypot(self.c, pretrained)) + self.gam**2
 
     def pretrained_weights(self, beta: ArrayLike) -> tuple[Array, Array, Array, Array]:
-        """w+, w-, v+, v- where pretraining is at beta, each of its shape; the same on all ways
-        there, for the conserved quantities and beta leave nothing open."""
-        half = np.arcsinh(np.asarray(beta) / self.c) / 2
-        share = math.sqrt(1 + math.sqrt((1 - self.lam) * (1 + self.lam)))
-        up, down = share * np.exp(half), share * np.exp(-half)
-        up_back, down_back = self.lam / up, self.lam / down
-        scale = math.sqrt(self.c) / 2
-        return (
-            scale * (up + up_back),
-            scale * (down + down_back),
-            scale * (up - up_back),
-            scale * (down - down_back),
-        )
+        """`weights` where pretraining is at beta."""
+        return weights(beta, self.c, self.lam)
+
+
+def weights(beta: ArrayLike, c: ArrayLike, lam: ArrayLike) -> tuple[Array, Array, Array, Array]:
+    """w+, w-, v+, v- where a training that began at c and lam is at beta; shapes broadcast. They
+    are the same on all ways there, for the conserved quantities and beta leave nothing open."""
+    c, lam = np.asarray(c), np.asarray(lam)
+    half = np.arcsinh(np.asarray(beta) / c) / 2
+    share = np.sqrt(1 + np.sqrt((1 - lam) * (1 + lam)))
+    up, down = share * np.exp(half), share * np.exp(-half)
+    up_back, down_back = lam / up, lam / down
+    scale = np.sqrt(c) / 2
+    return (
+        scale * (up + up_back),
+        scale * (down + down_back),
+        scale * (up - up_back),
+        scale * (down - down_back),
+    )
 
 
 def penalty(beta: ArrayLike, root: ArrayLike) -> Array:

@@ -81,6 +81,8 @@ def _balanced(mixture: Mixture, s2_A: Array, logg_A: Array, alpha_A: Array) -> t
         high_A = np.where(excess_A < 0, logg_A, high_A)
         next_A = logg_A + np.clip(-excess_A * slope_A / fall_A, -3, 3)
         inside = (low_A < next_A) & (next_A < high_A)
-        logg_A = np.where(done, logg_A, np.where(inside, next_A, (low_A + high_A) / 2))
+        with np.errstate(invalid="ignore"):  # of what is not taken: without bounds
+            middle_A = (low_A + high_A) / 2
+        logg_A = np.where(done, logg_A, np.where(inside, next_A, middle_A))
     failed = ", ".join(f"{alpha:g}" for alpha in alpha_A[~done])
     raise NotConverged(f"theory: the regularization at alpha {failed} was not found")

@@ -46,11 +46,14 @@ class Audit:
     drawn: list[Drawn] = field(default_factory=list)
     untouched: list[str] = field(default_factory=list)
     """Parameters left as built."""
+    assigned: list[str] = field(default_factory=list)
+    """Parameters that a formula gives their values, without chance."""
 
     @property
     def tensors(self) -> list[str]:
-        """Names of the drawn parameters, each once."""
-        return list(dict.fromkeys(d.tensor.partition("[")[0] for d in self.drawn))
+        """Names of the drawn and the assigned parameters, each once."""
+        names = [d.tensor.partition("[")[0] for d in self.drawn]
+        return list(dict.fromkeys(names + self.assigned))
 
 
 def group_of(name: str) -> str:

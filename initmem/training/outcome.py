@@ -21,7 +21,8 @@ far, relatively, the last must be below the loss of a constant prediction."""
 
 @dataclass
 class Predictor:
-    """One network's accuracies (percent) and losses (nats) after `step` updates."""
+    """One network's accuracies and losses after `step` updates, in percent and nats; of numbers,
+    in percent of their mean square that is explained, and mean squared errors."""
 
     step: int
     train_accuracy: float
@@ -53,7 +54,8 @@ class Outcome:
     losses_T: Tensor
     """Mean batch loss of each step trained."""
     constant_loss: float
-    """Train loss of the best constant prediction: the entropy of the training labels, in nats."""
+    """Train loss of the best constant prediction: the entropy of the training labels in nats, or
+    the variance of the training targets."""
     steady: bool
     """Whether the learning rate was constant: where it falls to 0, every loss ends flat."""
     curve: list[dict[str, float]]
@@ -126,6 +128,7 @@ class Outcome:
             "cosines": self.cosines,
             "audit": [asdict(drawn) for drawn in self.audit.drawn],
             "untouched": self.audit.untouched,
+            "assigned": self.audit.assigned,
         }
         for name, predictor in (("selected", self.selected), ("final", self.final)):
             values = asdict(predictor) if predictor else {}

@@ -11,15 +11,17 @@ import time
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from initmem.data.dataset import Dataset, Split, augment, order
 from initmem.models import build
+from initmem.models.diagonal import Diagonal
 from initmem.study.data_section import Images
+from initmem.study.init_section import DiagonalRule
 from initmem.study.pretrain_section import Stage
 from initmem.study.recipe import Recipe, recipe_id
 from initmem.study.seeds import fold
+from initmem.training import diagonal, objective
 from initmem.training.batched_optimizers import Slots
 from initmem.training.checkpoint import unpack
 from initmem.training.initialize import Audit, group_of, initialize, redraw
@@ -35,7 +37,7 @@ STEPPERS: dict[str, Any] = {"loop": Stepper, "batched": Slots, "graph": Slots}
 
 
 Measured = tuple[float, float, Tensor]
-"""Accuracy in percent, mean loss in nats, predicted classes like the targets."""
+"""Accuracy in percent, mean loss, and what is predicted, like the targets (see objective.py)."""
 
 
 def conditions(device: torch.device, engine: str) -> dict[str, Any]:
@@ -62,10 +64,16 @@ class Training:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(fold(seed, "init"))  # the GPU's stays as it is
             network = build(recipe.model, data.shape, data.classes, data.vocabulary, data.answers)
-        self.audit = initialize(network, recipe.init, seed)
         self.redrawn = Audit()
-        if isinstance(recipe.pretrain, Stage):
-            self.redrawn = redraw(network, recipe.init, seed, recipe.pretrain.head)
+        if isinstance(network, Diagonal):
+            assert isinstance(recipe.init, DiagonalRule)
+            oracle = recipe.pretrain.name == "oracle"
+            self.audit = diagonal.start(network, recipe.init, data.pretrained if oracle else None)
+        else:
+            assert not isinstance(recipe.init, DiagonalRule)
+            self.audit = initialize(network, recipe.init, seed)
+            if isinstance(recipe.pretrain, Stage):
+                self.redrawn = redraw(network, recipe.init, seed, recipe.pretrain.head)
         self.format = torch.channels_last if data.kind == "image" else torch.contiguous_format
         self.network = network.to(device).to(memory_format=self.format)
         self.start = {name: self._weight(name).clone() for name in self.audit.tensors}
@@ -168,20 +176,25 @@ class Training:
         """One step of the optimizer."""
         inputs, targets = self.batch()
         loss = self.loss(inputs, targets)
-        self.penalty.added_to(loss).backward()
         self.losses_T[self.step] = loss.detach()
-        self.stepper.step(self.step)
+        if self.recipe.optim.name == "exact":
+            assert isinstance(self.network, Diagonal)
+            diagonal.settle(self.network, inputs, targets)
+        else:
+            self.penalty.added_to(loss).backward()
+            self.stepper.step(self.step)
         self.step += 1
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Of the task, without the penalty: the mean over answers."""
-        return F.cross_entropy(self.forward(inputs).flatten(0, -2), targets.flatten())
+        return objective.loss(self.forward(inputs), targets)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits [B, C], or [B, T, C] where the network answers T times."""
+        """Logits [B, C], or [B, T, C] where the network answers T times; or float64 numbers
+        [B]."""
         with self.autocast():
-            logits: Tensor = self.network(self.prepared(inputs))
-        return logits.float()
+            outputs: Tensor = self.network(self.prepared(inputs))
+        return outputs if outputs.dtype == torch.float64 else outputs.float()
 
     def prepared(self, inputs: Tensor) -> Tensor:
         """What the network takes, in the layout that it takes it in."""
@@ -203,13 +216,12 @@ class Training:
             strict=True,
         )
         for inputs, targets in pairs:
-            logits = self.forward(inputs)
-            of_all, targets_M = logits.flatten(0, -2), targets.flatten()
-            loss += F.cross_entropy(of_all, targets_M, reduction="sum").double()
-            predicted.append(logits.argmax(dim=-1))
+            outputs = self.forward(inputs)
+            loss += objective.total(outputs, targets)
+            predicted.append(objective.answers(outputs, targets))
         self.network.train()
         predicted_all = torch.cat(predicted)
-        accuracy = self.data.accuracy(predicted_all == split.targets)
+        accuracy = objective.accuracy(self.data, predicted_all, split.targets)
         return accuracy, loss.item() / split.targets.numel(), predicted_all
 
     def evaluated(self, train: Measured, validation: Measured, ood: Measured | None) -> None:
@@ -223,7 +235,7 @@ class Training:
         point = predictor.curve_point()
         self.finite = self.first_not_finite() is None and math.isfinite(point["train_loss"])
         if self.finite:
-            best = max((p["validation_accuracy"] for p in self.curve), default=-1.0)
+            best = max((p["validation_accuracy"] for p in self.curve), default=-math.inf)
             if point["validation_accuracy"] > best:
                 state = self.network.state_dict()
                 self.best = {name: value.detach().clone() for name, value in state.items()}
@@ -285,7 +297,7 @@ class Training:
             total_steps=self.recipe.total_steps,
             steps_per_epoch=self.recipe.steps_per_epoch,
             losses_T=self.losses_T[: self.step].cpu(),
-            constant_loss=self._entropy(),
+            constant_loss=objective.constant_loss(self.data.train.targets),
             steady=self.recipe.optim.schedule == "constant",
             curve=self.curve,
             readings=self.readings,
@@ -295,14 +307,9 @@ class Training:
             diverged_step=None if self.finite else self.first_not_finite() or self.step,
         )
 
-    def _entropy(self) -> float:
-        counts = torch.bincount(self.data.train.targets.cpu().flatten()).double()
-        shares = counts[counts > 0] / counts.sum()
-        return float(-(shares * shares.log()).sum())
-
     def _tested(self, point: dict[str, Any]) -> Predictor:
         accuracy, loss, predicted_N = self.measure(self.data.test)
-        predictions = bytes(predicted_N.flatten().to(torch.uint8).cpu().numpy())
+        predictions = objective.packed(predicted_N)
         return Predictor(
             **point, test_accuracy=accuracy, test_loss=loss, test_predictions=predictions
         )

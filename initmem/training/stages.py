@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from initmem.data.load import load
+from initmem.data.load import load, of_seed
 from initmem.study.recipe import Recipe
 from initmem.training.checkpoint import pack
 from initmem.training.loop import Checkpoints, Meter, train
@@ -29,7 +29,8 @@ def begin(
 
     folder: of the data sets. Inputs of all stages are standardized as those of the first.
     """
-    datasets = [load(recipe.data, folder).to(device) for recipe in replicas[0][0].stages]
+    recipe, seed = replicas[0]
+    datasets = [load(of_seed(of.data, seed), folder).to(device) for of in recipe.stages]
     mean, sd = datasets[0].mean, datasets[0].sd
     stages: Stages = [[] for _ in datasets]
     for recipe, seed in replicas:

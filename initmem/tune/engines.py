@@ -45,7 +45,7 @@ def open_choices(study: Study, device: torch.device) -> dict[str, list[Replica]]
 
 def _candidates(team: Sequence[Replica], device: torch.device) -> list[str]:
     batched = ["batched"] if team[0].recipe.stacks else []
-    graph = ["graph"] if device.type == "cuda" else []
+    graph = ["graph"] if device.type == "cuda" and team[0].recipe.graphed else []
     return ["loop", *batched, *graph]
 
 

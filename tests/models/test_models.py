@@ -36,7 +36,17 @@ def test_every_recipe_name_has_a_builder() -> None:
     assert set(BUILDERS) == set(variants("model"))
 
 
-@pytest.mark.parametrize("name", sorted(BUILDERS))
+def test_a_diagonal_network_is_linear_in_its_inputs() -> None:
+    network = make("diagonal", (3,))
+    values = {"stem.plus": [1, 2, 3], "stem.minus": [1, 1, 0],
+              "head.plus": [5, 0.5, 2], "head.minus": [2, 4, 7]}  # fmt: skip
+    network.load_state_dict({n: torch.tensor(v, dtype=torch.float64) for n, v in values.items()})
+    x_BD = torch.tensor([[1.0, 0.0, 0.0], [1.0, 10.0, 100.0]], dtype=torch.float64)
+    assert network(x_BD).tolist() == [3, 3 - 30 + 600]
+    assert {group_of(name) for name, _ in network.named_parameters()} == {"stem", "head"}
+
+
+@pytest.mark.parametrize("name", sorted(set(BUILDERS) - {"diagonal"}))
 def test_every_model_gives_logits_and_has_three_groups(name: str) -> None:
     tokens = variants("model")[name].kind == "tokens"  # type: ignore[attr-defined]  # each has one
     network = make(name, (3,) if tokens else (3, 16, 16), width=24)

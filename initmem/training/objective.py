@@ -1,0 +1,55 @@
+"""What answers are held against their targets by: classes by cross-entropy and the percent that is
+right, numbers by the squared error and the percent of the targets' mean square that is explained.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from initmem.data.dataset import Dataset
+
+
+def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The mean over answers: in nats, or the mean squared error."""
+    if targets.is_floating_point():
+        return F.mse_loss(outputs, targets)
+    return F.cross_entropy(outputs.flatten(0, -2), targets.flatten())
+
+
+def total(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The sum over answers, float64."""
+    if targets.is_floating_point():
+        return F.mse_loss(outputs, targets, reduction="sum").double()
+    of_all, targets_M = outputs.flatten(0, -2), targets.flatten()
+    return F.cross_entropy(of_all, targets_M, reduction="sum").double()
+
+
+def answers(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Predicted classes, or the numbers themselves."""
+    return outputs if targets.is_floating_point() else outputs.argmax(dim=-1)
+
+
+def accuracy(data: Dataset, predicted: Tensor, targets: Tensor) -> float:
+    """Percent; of numbers 100 (1 - mean squared error / mean square of the targets)."""
+    if targets.is_floating_point():
+        off, size = (predicted - targets).square().mean(), targets.square().mean()
+        return float(100 * (1 - off / size))
+    return data.accuracy(predicted == targets)
+
+
+def constant_loss(targets: Tensor) -> float:
+    """Of the best constant prediction: the entropy of classes in nats, the variance of numbers."""
+    if targets.is_floating_point():
+        return float(targets.var(correction=0))
+    counts = torch.bincount(targets.cpu().flatten()).double()
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * shares.log()).sum())
+
+
+def packed(predicted: Tensor) -> bytes | None:
+    """A byte a class; numbers are not kept."""
+    if predicted.is_floating_point():
+        return None
+    return bytes(predicted.flatten().to(torch.uint8).cpu().numpy())

@@ -82,7 +82,7 @@ def _noise(recipe: Recipe, count: int) -> Dataset:
         targets = drawn(classes, *((count, answers) if answers > 1 else (count,)))
         tokens = Split(drawn(vocabulary, count, length), targets)
         return assemble_tokens(recipe.data, [tokens] * 3)
-    shape, classes = IMAGES[recipe.data.name]
+    shape, classes = IMAGES[recipe.data.name], len(recipe.data.labels())
     images = Split(drawn(256, count, *shape).to(torch.uint8), drawn(classes, count))
     return assemble("image", classes, 0, images, images, images)
 
@@ -92,8 +92,7 @@ def cost(study: Study, device: torch.device | None) -> Cost:
     networks = draws(study) * len(study.axes[study.memory_axis]) * study.seeds
     steps, operations, seconds = 0, 0.0, 0.0
     timed: dict[str, float] = {}
-    for arm in arms(study):
-        recipe = _recipe(study, arm)
+    for recipe in (stage for arm in arms(study) for stage in _recipe(study, arm).stages):
         in_arm = recipe.total_steps * networks
         steps += in_arm
         operations += in_arm * operations_a_step(recipe)

@@ -103,8 +103,7 @@ def cost(study: Study, device: torch.device | None) -> Cost:
     networks = draws(study) * len(study.axes[study.memory_axis]) * study.seeds
     steps, operations, seconds = 0, 0.0, 0.0
     timed: dict[str, float] = {}
-    for arm in arms(study):
-        recipe = _recipe(study, arm)
+    for recipe in (stage for arm in arms(study) for stage in _recipe(study, arm).stages):
         in_arm = recipe.total_steps * networks
         steps += in_arm
         operations += in_arm * operations_a_step(recipe)

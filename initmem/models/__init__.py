@@ -10,13 +10,14 @@ from typing import Any
 from torch import nn
 
 from initmem.models.diagonal import diagonal
-from initmem.models.resnet import cifar_resnet, resnet9
+from initmem.models.resnet import cifar_resnet, resnet9, resnet18
 from initmem.models.shallow import mlp, token_mlp
 from initmem.models.transformer import transformer
 from initmem.study.section import Section
 
 BUILDERS = {
     "resnet9": resnet9,
+    "resnet18": resnet18,
     "resnet20": cifar_resnet,
     "resnet56": cifar_resnet,
     "resnet110": cifar_resnet,

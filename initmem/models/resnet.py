@@ -85,6 +85,20 @@ def resnet9(
     return ResNet(shape[0], w, fields["norm"], blocks, classes)
 
 
+def resnet18(
+    fields: dict[str, Any], shape: tuple[int, ...], classes: int, vocabulary: int, answers: int = 1
+) -> nn.Module:
+    """Four stages of two blocks, widths w, 2w, 4w, 8w, 1x1 shortcuts where the width changes."""
+    w = fields["width"]
+    blocks, inputs = [], w
+    for stage in range(4):
+        outputs, stride = w * 2**stage, 2 if stage else 1
+        blocks.append(Block(inputs, outputs, stride, fields, projected=stage > 0))
+        blocks.append(Block(outputs, outputs, 1, fields, projected=False))
+        inputs = outputs
+    return ResNet(shape[0], w, fields["norm"], blocks, classes)
+
+
 def cifar_resnet(
     fields: dict[str, Any], shape: tuple[int, ...], classes: int, vocabulary: int, answers: int = 1
 ) -> nn.Module:

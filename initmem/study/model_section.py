@@ -53,6 +53,15 @@ class CifarResNet(_Convolutional):
     """Channels of the first stage; the next two have 2 and 4 times as many."""
 
 
+class ResNet18(_Convolutional):
+    """Four stages of two residual blocks, with 1x1 shortcuts where the width changes (He et al.
+    2015, table 1), for small images: the stem is a 3x3 convolution, without pooling."""
+
+    name: Literal["resnet18"]
+    width: Size = 64
+    """Channels of the first stage; the next have 2, 4 and 8 times as many."""
+
+
 class MLP(Network):
     kind: ClassVar[str] = "image"
     sites: ClassVar[tuple[str, ...]] = ("pre", "post", "last")
@@ -137,6 +146,6 @@ class Diagonal(Network):
 
 
 Model = Annotated[
-    ResNet9 | CifarResNet | MLP | TokenMLP | Transformer | NanoGPT | Diagonal,
+    ResNet9 | ResNet18 | CifarResNet | MLP | TokenMLP | Transformer | NanoGPT | Diagonal,
     Field(discriminator="name"),
 ]

@@ -10,7 +10,14 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from initmem.study.model_section import MLP, CifarResNet, ResNet9, TokenMLP, Transformer
+from initmem.study.model_section import (
+    MLP,
+    CifarResNet,
+    ResNet9,
+    ResNet18,
+    TokenMLP,
+    Transformer,
+)
 from initmem.study.recipe import Recipe
 from initmem.study.regression_data import SparseRegression
 from initmem.study.token_data import Tokens
@@ -70,7 +77,7 @@ def operations(recipe: Recipe, shape: tuple[int, ...] | None = None) -> float:
 
     shape: of an input, by default of the recipe's data. A weight of a ResNet's stage meets each
     pixel of it: with widths doubled and images halved, stages cost the same, and their weights
-    are as 1 to 4 to 16.
+    are as 1 to 4 to 16, and 64 where there are four.
     """
     model, data = recipe.model, recipe.data
     if isinstance(data, SparseRegression):
@@ -85,7 +92,8 @@ def operations(recipe: Recipe, shape: tuple[int, ...] | None = None) -> float:
     if isinstance(model, MLP):
         weights = sum(n for _, n in _mlp(model, math.prod(shape), classes))
         return 6.0 * weights * recipe.batch
-    return 6.0 * parameters(recipe) * recipe.batch * shape[1] * shape[2] * 3 / 21
+    share = 4 / 85 if isinstance(model, ResNet18) else 3 / 21
+    return 6.0 * parameters(recipe) * recipe.batch * shape[1] * shape[2] * share
 
 
 def large(recipe: Recipe, shape: tuple[int, ...] | None = None) -> bool:
@@ -156,13 +164,15 @@ def tensors(recipe: Recipe) -> Iterator[Tensor]:
         return _mlp(model, math.prod(shape), classes)
     if isinstance(model, ResNet9):
         return _resnet(model, [2, 4, 8], 1, True, shape[0], classes)
+    if isinstance(model, ResNet18):
+        return _resnet(model, [1, 2, 4, 8], 2, True, shape[0], classes)
     assert isinstance(model, CifarResNet)
     depth = int(model.name.removeprefix("resnet"))
     return _resnet(model, [1, 2, 4], (depth - 2) // 6, False, shape[0], classes)
 
 
 def _resnet(
-    model: ResNet9 | CifarResNet,
+    model: ResNet9 | ResNet18 | CifarResNet,
     stages: list[int],
     blocks: int,
     projected: bool,
@@ -179,7 +189,7 @@ def _resnet(
             for before in (inputs, width):
                 yield "body", 9 * before * width
                 yield from (("vector", width) for _ in norm)
-            if projected:
+            if projected and inputs != width:
                 yield "body", inputs * width
     yield "head", width * classes
     yield "vector", classes

@@ -71,6 +71,15 @@ def test_resnet20_has_the_published_size() -> None:
     assert round(sum(p.numel() for p in network.parameters()) / 1e6, 2) == 0.27
 
 
+def test_resnet18_has_the_published_layers_and_size() -> None:
+    """18 layers and 11.2 M parameters (arXiv 1512.03385), beside the three 1x1 shortcuts."""
+    network = make("resnet18", (3, 32, 32), width=64)
+    weighted = [m for m in network.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+    assert len(weighted) == 18 + 3
+    assert round(sum(p.numel() for p in network.parameters()) / 1e6, 1) == 11.2
+    assert network.body(network.stem(torch.randn(1, 3, 32, 32))).shape == (1, 512, 4, 4)
+
+
 def test_resnet9_halves_twice_by_stride_or_average() -> None:
     for downsample in ("stride", "average"):
         network = make("resnet9", (1, 8, 8), width=4, downsample=downsample)

@@ -20,6 +20,7 @@ from tests.diagonal import DESCENT, EXACT, diagonal
 MODELS = [
     *({"name": "resnet9", "width": 4, "norm": norm} for norm in ("none", "batch", "group")),
     *({"name": f"resnet{n}", "width": 4, "norm": "batch"} for n in (20, 56, 110)),
+    {"name": "resnet18", "width": 4, "norm": "group"},
     {"name": "resnet20", "width": 6, "norm": "none", "downsample": "average"},
     {"name": "mlp", "width": 16, "depth": 1},
     {"name": "mlp", "width": 16, "depth": 3, "bias": True},
@@ -90,7 +91,7 @@ def test_operations_are_about_those_of_the_network(model: dict[str, Any], data: 
 
 
 @pytest.mark.parametrize("data", list(size.IMAGES))
-@pytest.mark.parametrize("name", ["resnet9", "resnet20", "mlp"])
+@pytest.mark.parametrize("name", ["resnet9", "resnet18", "resnet20", "mlp"])
 def test_parameters_for_every_data_set(name: str, data: str) -> None:
     recipe = _recipe({"name": name, "width": 3}, data)
     assert size.parameters(recipe) == sum(t.numel() for t in _network(recipe).parameters())

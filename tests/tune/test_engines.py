@@ -16,6 +16,7 @@ from initmem.training.batched import Batched
 from initmem.training.loop import Engine, Loop
 from initmem.training.replica import Training
 from initmem.tune import engines
+from initmem.tune.place import here
 from initmem.tune.rerun import rerun
 from tests.tiny import TINY, study
 from tests.tune.driving import LONG, differing, driver, wait_for_records
@@ -147,9 +148,8 @@ def test_timing_trains_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(engines, "seconds_a_step", watched)
     of = study(tmp_path, "resources.engine=auto")
-    (found,) = engines.timed(
-        of, engines.open_choices(of, torch.device("cpu")), Path("data")
-    ).values()
+    teams = engines.open_choices(of, torch.device("cpu"))
+    (found,) = engines.timed(of, teams, Path("data"), here(of)).values()
     loop, batched = (min(seconds[engine]) for engine in (Loop, Batched))
     assert loop > 0 and batched > 0 and len(seconds[Loop]) == engines.ROUNDS
     assert found == ("batched" if batched < loop / engines.GAIN else "loop")
@@ -166,7 +166,7 @@ def test_auto_wants_a_gain_that_is_no_noise(
             "seconds_a_step",
             lambda engine, times=times: times if isinstance(engine, Loop) else 1.0,
         )
-        assert set(engines.timed(of, teams, Path("data")).values()) == {wanted}
+        assert set(engines.timed(of, teams, Path("data"), here(of)).values()) == {wanted}
 
 
 def test_the_engine_of_a_run_stays(tmp_path: Path) -> None:

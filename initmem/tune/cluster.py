@@ -54,7 +54,7 @@ def run_on_ray(
         asked = ", ".join(f"{name} {amount:g}" for name, amount in room.each.items() if amount)
         watch.say(f"no node has room for a block ({asked}): waiting for one to join")
     block = tune.with_parameters(trainable.BlockTrainable, wanted=wanted)
-    block.__name__ = trainable.BlockTrainable.__name__  # what `ps` and the dashboard show
+    block.__name__ = block.__qualname__ = "Block"  # what `ps` and the dashboard show
     tuner = tune.Tuner(
         block,
         param_space={"study": study.name},

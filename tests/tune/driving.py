@@ -124,4 +124,4 @@ def running(pid: int) -> bool:
 
 def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
     """Ray's workers that hold a block."""
-    return [pid for pid, args in descendants(process.pid).items() if "ray::BlockTrainable" in args]
+    return [pid for pid, args in descendants(process.pid).items() if "ray::Block" in args]

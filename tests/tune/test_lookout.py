@@ -76,7 +76,7 @@ def test_a_block_that_tune_gives_up_is_trained(
     (tmp_path / "error.txt").write_text(gone)
     agenda = Agenda(of, store.cell, {})
     searcher = AgendaSearcher(agenda, store.address, tmp_path, ROOM, Refusals(ROOM.each, print))
-    lookout = Lookout(Watch(store, agenda), searcher, of.resources.retries)
+    lookout = Lookout(Watch(Tally(store, of), agenda), searcher, of.resources.retries)
     trial = SimpleNamespace(trial_id="t1", error_file=str(tmp_path / "error.txt"))
     assert searcher.suggest("t1")["block"] == 0
     lookout.on_trial_recover(1, [], trial)

@@ -149,10 +149,8 @@ def described(error: Exception, place: Place) -> str:
         return text
     held, limit = place.peaks()["run.gpu_peak"] / 1e9, place.limit
     bound = "" if limit is None else f" of {limit / 1e9:.1f}"
-    return (
-        f"{OUT_OF_MEMORY}: {held:.1f}{bound} GB held ({place.gpus:g} of a GPU): "
-        + (text.partition(": ")[2].partition(" GPU ")[0])
-    )
+    asked = text.partition(": ")[2].partition(" GPU ")[0]
+    return f"{OUT_OF_MEMORY}: {held:.1f}{bound} GB held ({place.gpus:g} of a GPU): {asked}"
 
 
 def first_line(error: Exception) -> str:

@@ -14,6 +14,7 @@ from initmem.data.load import load
 from initmem.study.recipe import Recipe, variants
 from initmem.training.loop import train
 from initmem.training.replica import Training
+from initmem.tune.place import Place
 from initmem.tune.process import arithmetic
 from tests.tiny import Memory, exhaust, recipe, study
 from tests.training.test_engines import (
@@ -121,3 +122,16 @@ def test_a_block_is_measured_and_fits_its_share(tmp_path: Path) -> None:
     parameters = 4 * sum(p.numel() for p in begun(WIDE, "cpu").network.parameters())
     assert parameters < found.held < found.block < found.total
     assert fitting(found.block, found.total) >= 1
+
+
+def test_a_share_of_a_gpus_memory_is_no_more_than_that() -> None:
+    place = Place(torch.device("cuda"), 0.1)
+    place.hold()
+    assert place.limit
+    try:
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.empty(place.limit + 2**28, dtype=torch.uint8, device=place.device)
+        torch.empty(place.limit // 2, dtype=torch.uint8, device=place.device)
+        assert place.limit // 2 <= place.peaks()["run.gpu_peak"] <= place.limit
+    finally:
+        Place(place.device, 1.0).hold()

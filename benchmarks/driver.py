@@ -132,11 +132,11 @@ def at_once(row: Row, case: Case, places: Path) -> type:
             yield {label(study, replica): row["curve"][-1]}
 
     class AtOnce(trainable.BlockTrainable):  # type: ignore[misc]  # of ray, which has no types
-        def setup(self, config: dict[str, Any], **more: Any) -> None:
+        def setup(self, config: dict[str, Any]) -> None:
             from initmem.tune import trainable
 
             trainable.train_block = train_block  # type: ignore[assignment]
-            super().setup(config, **more)
+            super().setup(config)
 
     return AtOnce
 

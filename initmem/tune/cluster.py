@@ -53,10 +53,14 @@ def run_on_ray(
     if not room.fitting:
         asked = ", ".join(f"{name} {amount:g}" for name, amount in room.each.items() if amount)
         watch.say(f"no node has room for a block ({asked}): waiting for one to join")
-    block = tune.with_parameters(trainable.BlockTrainable, wanted=wanted)
-    block.__name__ = block.__qualname__ = "Block"  # what `ps` and the dashboard show
+
+    class Block(trainable.BlockTrainable):
+        """What `ps` and the dashboard show. Not by `tune.with_parameters`: its object in Ray's
+        store would end the driver without a word when its raylet dies."""
+
+    Block.wanted = wanted
     tuner = tune.Tuner(
-        block,
+        Block,
         param_space={"study": study.name},
         tune_config=tune.TuneConfig(
             search_alg=searcher,

@@ -81,12 +81,13 @@ class BlockTrainable(tune.Trainable):
         there = {"ray.io/node-id": f"!in({config['not_on']})"} if config["not_on"] else {}
         return tune.PlacementGroupFactory([config["share"]], bundle_label_selector=[there])
 
-    def setup(self, config: dict[str, Any], wanted: Expected) -> None:
-        """wanted: given by `tune.with_parameters`, also to `reset_config`."""
-        self.progress = _train(config, wanted)
+    wanted: Expected
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.progress = _train(config, self.wanted)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        self.setup(new_config)  # type: ignore[call-arg]
+        self.setup(new_config)
         return True
 
     def step(self) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def simulate(patch: pytest.MonkeyPatch, marks: Path, too_small: bool = False) ->
     real, place, marks = trainable.BlockTrainable, Simulated, Path(marks)
 
     class OnSimulatedGpus(real):  # pickled by value, with all that it names
-        def setup(self, config: dict[str, Any], wanted: nodes.Expected) -> None:
+        def setup(self, config: dict[str, Any]) -> None:
             from initmem.tune import trainable
 
             node = ray.get_runtime_context().get_node_id()
@@ -82,7 +82,8 @@ def simulate(patch: pytest.MonkeyPatch, marks: Path, too_small: bool = False) ->
             small = too_small and config["share"]["GPU"] < 1
             Training.update = out_of_memory if small else update
             config = {**config, "data": str(marks / f"data-{node}")}
-            super().setup(config, replace(wanted, device="cpu"))
+            self.wanted = replace(self.wanted, device="cpu")
+            super().setup(config)
 
     update = Training.update
 
@@ -172,12 +173,12 @@ def test_a_node_with_other_code_gets_no_work(
     class OtherCode(real):
         """Where there are two CPUs."""
 
-        def setup(self, config: dict[str, Any], wanted: nodes.Expected) -> None:
+        def setup(self, config: dict[str, Any]) -> None:
             here = ray.get_runtime_context().get_node_id()
             (node,) = (n for n in ray.nodes() if n["NodeID"] == here)
             if node["Resources"]["CPU"] == 2:
-                wanted = replace(wanted, versions={"initmem": "0.0 (other)"})
-            super().setup(config, wanted)
+                self.wanted = replace(self.wanted, versions={"initmem": "0.0 (other)"})
+            super().setup(config)
 
     monkeypatch.setattr(trainable, "BlockTrainable", OtherCode)
     with cluster({"num_cpus": 1}, {"num_cpus": 2}) as made:

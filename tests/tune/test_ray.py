@@ -87,13 +87,13 @@ def test_a_worker_that_lost_its_gpu_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process can train nothing more; another takes its block."""
-    from initmem.tune import nodes, trainable
+    from initmem.tune import trainable
 
     marks = tmp_path / "workers"
 
     class Losing(trainable.BlockTrainable):
-        def setup(self, config: dict[str, Any], wanted: nodes.Expected) -> None:
-            super().setup(config, wanted)
+        def setup(self, config: dict[str, Any]) -> None:
+            super().setup(config)
             known = marks.read_text().split() if marks.exists() else []
             marks.write_text(" ".join([*known, str(os.getpid())]))
             if not known:

@@ -15,9 +15,10 @@ from initmem.records.store import Store
 from initmem.search.agenda import Agenda
 from initmem.study.plan import arms
 from initmem.study.spec import Study
-from initmem.tune.searcher import AgendaSearcher
+from initmem.tune.searcher import AgendaSearcher, Refusals
 from tests.analysis import make
 from tests.tiny import study
+from tests.tune.test_lookout import ROOM
 
 DRAWS = 30
 
@@ -106,7 +107,8 @@ def test_what_a_reader_lacks_the_next_run_writes_anew(
 def test_tune_is_told_that_nothing_comes(ended: tuple[Path, int], tmp_path: Path) -> None:
     of, store = early(tmp_path), Store(ended[0])
     drawn = {(r["arm"], r["draw"]): {f: r[f] for f in of.ranges} for r in store.rows()}
-    searcher = AgendaSearcher(Agenda(of, store.cell, drawn), store.address, tmp_path)
+    agenda, refusals = Agenda(of, store.cell, drawn), Refusals(ROOM.each, print)
+    searcher = AgendaSearcher(agenda, store.address, tmp_path, ROOM, refusals)
     assert searcher.suggest("t1") == Searcher.FINISHED
 
 

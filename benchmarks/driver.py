@@ -135,7 +135,7 @@ def at_once(row: Row, case: Case, places: Path) -> type:
         def setup(self, config: dict[str, Any]) -> None:
             from initmem.tune import trainable
 
-            trainable.train_block = train_block  # type: ignore[assignment]
+            trainable.train_block = train_block  # type: ignore[assignment]  # in its place
             super().setup(config)
 
     return AtOnce
@@ -155,11 +155,11 @@ def measured(case: Case, row: Row) -> Measured:
             marks.append(Mark(ended, time.process_time(), time.perf_counter(), _resident_mb()))
             click.echo(f"{case.name}: {ended} of {case.blocks}", err=True)
 
-    Agenda.finished = counted  # type: ignore[method-assign]
+    Agenda.finished = counted  # type: ignore[method-assign]  # likewise
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "places").mkdir()
-        trainable.BlockTrainable = at_once(row, case, folder / "places")  # type: ignore[misc]
+        trainable.BlockTrainable = at_once(row, case, folder / "places")  # type: ignore[misc]  # likewise
         outcome = initmem.run(loaded(folder, case), folder / "run", workers=case.workers)
         assert outcome.trained == outcome.planned == 4 * case.blocks
         files = [path for path in (folder / "run").rglob("*") if path.is_file()]

@@ -69,9 +69,6 @@ class AgendaSearcher(Searcher):
     ) -> bool:
         return True
 
-    def set_max_concurrency(self, max_concurrent: int) -> bool:
-        return True
-
     def suggest(self, trial_id: str) -> Any:
         if self.room.shared and len(self.blocks) == self.room.workers:
             return None  # Ray's room is others' as well

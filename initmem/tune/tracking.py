@@ -96,15 +96,15 @@ class Quiet:
         self.tell(super().setup, *args, **spec)  # type: ignore[misc]  # the callback's
 
     def log_trial_start(self, trial: Any) -> None:
-        self.tell(super().log_trial_start, trial)  # type: ignore[misc]
+        self.tell(super().log_trial_start, trial)  # type: ignore[misc]  # the callback's
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
         curves = {k: v for k, v in result.items() if isinstance(v, dict) and k != "config"}
         told = {**curves, "training_iteration": result["training_iteration"]}
-        self.tell(super().log_trial_result, iteration, trial, told)  # type: ignore[misc]
+        self.tell(super().log_trial_result, iteration, trial, told)  # type: ignore[misc]  # the callback's
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
-        self.tell(super().log_trial_end, trial, failed)  # type: ignore[misc]
+        self.tell(super().log_trial_end, trial, failed)  # type: ignore[misc]  # the callback's
 
     def tell(self, say: Callable[..., Any], *words: Any, **more: Any) -> None:
         if self.off:

@@ -49,7 +49,7 @@ class Machine:
 
 def call(*command: object, **options: object) -> str:
     words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True, **options)  # type: ignore[call-overload]
+    done = subprocess.run(words, capture_output=True, text=True, **options)  # type: ignore[call-overload]  # of mixed options
     assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
     return str(done.stdout)
 

@@ -13,6 +13,7 @@ from initmem.models.diagonal import diagonal
 from initmem.models.resnet import cifar_resnet, resnet9, resnet18
 from initmem.models.shallow import mlp, token_mlp
 from initmem.models.transformer import transformer
+from initmem.models.vit import vit
 from initmem.study.section import Section
 
 BUILDERS = {
@@ -25,6 +26,7 @@ BUILDERS = {
     "token_mlp": token_mlp,
     "transformer": transformer,
     "nanogpt": transformer,
+    "vit": vit,
     "diagonal": diagonal,
 }
 

@@ -11,6 +11,15 @@ from initmem.study.regression_data import SparseRegression
 from initmem.study.section import Count, Section, Seed, invalid
 from initmem.study.token_data import Addition, Anchors, Modular, Permutations, Text
 
+IMAGES = {
+    "digits": (1, 8, 8),
+    "fashion_mnist": (1, 28, 28),
+    "cifar10": (3, 32, 32),
+    "cifar100": (3, 32, 32),
+    "svhn": (3, 32, 32),
+}
+"""Channels, height and width."""
+
 
 def classes_in(text: str) -> tuple[int, ...]:
     """The classes that a text such as `0-4` or `0-2,7` names, in order; none if it is no such

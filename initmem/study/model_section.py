@@ -86,12 +86,11 @@ class TokenMLP(Network):
     bias: bool = True
 
 
-class Transformer(Network):
-    """A causal decoder, of linear layers without bias, that answers at its last positions."""
+class Attentive(Network):
+    """Blocks of attention and a hidden layer, of linear layers without bias."""
 
-    kind: ClassVar[str] = "tokens"
     sites: ClassVar[tuple[str, ...]] = ("pre", "post", "last", "residual")
-    name: Literal["transformer"]
+    name: str
     depth: Size = 1
     heads: Count = 4
     width: Size = 128
@@ -107,17 +106,29 @@ class Transformer(Network):
     norm_eps: Positive | None = None
     """Added to the variance (rms: the mean square); null is torch's: 1e-5, for rms 1.2e-7."""
     positions: Literal["learned", "none"] = "learned"
-    tied: bool = False
-    """Read out by the embeddings of the tokens."""
     gated: bool = False
     """What a head gives is multiplied, number by number, by the sigmoid of a linear function of
     the attention's input (arXiv 2505.06708)."""
 
     @model_validator(mode="after")
-    def _divides(self) -> Transformer:
+    def _divides(self) -> Attentive:
         if self.head_width is None and self.width % self.heads:
             raise invalid("model.heads", f"must divide model.width {self.width}")
         return self
+
+    @property
+    def inner(self) -> int:
+        """Width of all heads, side by side."""
+        return self.heads * (self.head_width or self.width // self.heads)
+
+
+class Transformer(Attentive):
+    """A causal decoder that answers at its last positions."""
+
+    kind: ClassVar[str] = "tokens"
+    name: Literal["transformer"]
+    tied: bool = False
+    """Read out by the embeddings of the tokens."""
 
     @property
     def unstacked(self) -> str:
@@ -133,6 +144,24 @@ class NanoGPT(Transformer):
     width: Size = 384
 
 
+class ViT(Attentive):
+    """A Transformer of images, in which each patch attends to all, read out from their mean, which
+    Beyer et al. 2022 (arXiv 2205.01580) find no worse than a class token."""
+
+    kind: ClassVar[str] = "image"
+    name: Literal["vit"]
+    patch: Count = 4
+    """Height and width of a patch in pixels; divides those of an image."""
+    depth: Size = 4
+    width: Size = 64
+
+    @property
+    def unstacked(self) -> str:
+        """Every patch asks every other: without the short cuts of one answer at the last position,
+        the algebra of stacks takes up to four times as long as the modules one by one."""
+        return self.name
+
+
 class Diagonal(Network):
     """beta = w+ v+ - w- v-, number by number, w the earlier layer and v the readout: linear in
     the inputs, not in its parameters, which are float64 (arXiv 2602.20062)."""
@@ -146,6 +175,6 @@ class Diagonal(Network):
 
 
 Model = Annotated[
-    ResNet9 | ResNet18 | CifarResNet | MLP | TokenMLP | Transformer | NanoGPT | Diagonal,
+    ResNet9 | ResNet18 | CifarResNet | MLP | TokenMLP | Transformer | NanoGPT | ViT | Diagonal,
     Field(discriminator="name"),
 ]

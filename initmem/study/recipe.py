@@ -18,9 +18,16 @@ from typing import Annotated, Any, Literal
 from pydantic import ValidationError, model_validator
 
 from initmem.study import diagonal_rules
-from initmem.study.data_section import Data
+from initmem.study.data_section import IMAGES, Data
 from initmem.study.init_section import DiagonalRule, Initialization
-from initmem.study.model_section import MLP, Diagonal, Model, TokenMLP, Transformer
+from initmem.study.model_section import (
+    MLP,
+    Attentive,
+    Diagonal,
+    Model,
+    TokenMLP,
+    ViT,
+)
 from initmem.study.objective_section import NoPenalty, Penalty, Probes, Radial, StepsTo
 from initmem.study.optim_section import Optimizer
 from initmem.study.pretrain_section import NoPretraining, Pretraining, Stage
@@ -59,11 +66,12 @@ class Recipe(Section):
                 "probes.radial_share", f"{self.model.name} has no pre-activations to read"
             )
         diagonal_rules.check(self)
-        if not isinstance(self.model, Transformer):
+        if not isinstance(self.model, Attentive):
             self._without_attention()
-        elif self.model.tied and self.data.shape()[1] != self.data.shape()[2]:  # type: ignore[union-attr]  # of tokens
-            rule = f"the answers of {self.data.name} are not its tokens"
-            raise invalid("model.tied", rule + ": for modular, set data.equals to false")
+        elif isinstance(self.model, ViT):
+            self._patched(self.model)
+        elif self.model.tied:
+            self._tied()
         if self.optim.batch is not None and self.optim.batch > train:
             raise invalid("optim.batch", f"at most the {train} training examples, or null for all")
         if (self.optim.epochs is None) == (self.optim.steps is None):
@@ -74,13 +82,15 @@ class Recipe(Section):
         if (self.optim.decay_steps or (0, 0))[1] > self.total_steps:
             rule = f"must end within the budget of {self.total_steps} steps"
             raise invalid("optim.decay_window", f"{rule}, got {self.optim.decay_window}")
-        self._own_readout()
         self._staged()
         return self
 
-    def _own_readout(self) -> None:
-        if not (isinstance(self.model, Transformer) and self.model.tied):
-            return
+    def _tied(self) -> None:
+        assert isinstance(self.data, Tokens)
+        _, vocabulary, classes = self.data.shape()
+        if vocabulary != classes:
+            rule = f"the answers of {self.data.name} are not its tokens"
+            raise invalid("model.tied", rule + ": for modular, set data.equals to false")
         rule = f"{self.model.name} with model.tied true has no readout of its own"
         if isinstance(self.pretrain, Stage):
             raise invalid("pretrain.name", f"draws the readout anew, {rule}")
@@ -113,6 +123,14 @@ class Recipe(Section):
             raise invalid("model.name", f"{self.model.name} {wants}")
         if self.probes.sink:
             raise invalid("probes.sink", f"{self.model.name} has no attention")
+
+    def _patched(self, model: ViT) -> None:
+        _, height, width = IMAGES[self.data.name]
+        if height % model.patch or width % model.patch:
+            rule = f"must divide the {height}x{width} pixels of {self.data.name}"
+            raise invalid("model.patch", f"{rule}, got {model.patch}")
+        if self.probes.sink:
+            raise invalid("probes.sink", f"reads causal attention, {model.name} has none")
 
     @property
     def pretraining(self) -> Recipe | None:

@@ -10,26 +10,20 @@ import itertools
 import math
 from collections.abc import Iterator
 
+from initmem.study.data_section import IMAGES
 from initmem.study.model_section import (
     MLP,
+    Attentive,
     CifarResNet,
     ResNet9,
     ResNet18,
     TokenMLP,
     Transformer,
+    ViT,
 )
 from initmem.study.recipe import Recipe
 from initmem.study.regression_data import SparseRegression
 from initmem.study.token_data import Tokens
-
-IMAGES = {
-    "digits": (1, 8, 8),
-    "fashion_mnist": (1, 28, 28),
-    "cifar10": (3, 32, 32),
-    "cifar100": (3, 32, 32),
-    "svhn": (3, 32, 32),
-}
-"""Shape of an input."""
 
 SLOTS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adam": 2, "adamw": 2, "muon": 2, "exact": 0}
 """Numbers that an optimizer keeps for a parameter; Muon keeps one for the body's matrices."""
@@ -92,6 +86,11 @@ def operations(recipe: Recipe, shape: tuple[int, ...] | None = None) -> float:
     if isinstance(model, MLP):
         weights = sum(n for _, n in _mlp(model, math.prod(shape), classes))
         return 6.0 * weights * recipe.batch
+    if isinstance(model, ViT):
+        patches = _patches(model, shape)
+        scored = 2 * model.depth * patches * model.inner  # by each patch: keys and values
+        own = shape[0] * model.patch**2 * model.width + sum(n for _, n in _blocks(model))
+        return 6.0 * recipe.batch * (patches * (own + scored) + model.width * classes)
     share = 4 / 85 if isinstance(model, ResNet18) else 3 / 21
     return 6.0 * parameters(recipe) * recipe.batch * shape[1] * shape[2] * share
 
@@ -129,7 +128,7 @@ def readings(recipe: Recipe) -> tuple[int, int]:
     """At how many steps the recipe's probes are read, and how many numbers each time; the groups
     of the data set are an estimate."""
     model, probes = recipe.model, recipe.probes
-    blocks = model.depth if isinstance(model, Transformer) else 0
+    blocks = model.depth if isinstance(model, Attentive) else 0
     # Queries, keys and values are one tensor and three matrices.
     matrices = sum(part != "vector" for part, _ in tensors(recipe)) + 2 * blocks
     taps = model.depth if isinstance(model, MLP | TokenMLP) else blocks
@@ -162,6 +161,8 @@ def tensors(recipe: Recipe) -> Iterator[Tensor]:
     shape, classes = IMAGES[recipe.data.name], len(recipe.data.labels())
     if isinstance(model, MLP):
         return _mlp(model, math.prod(shape), classes)
+    if isinstance(model, ViT):
+        return _vit(model, shape, classes)
     if isinstance(model, ResNet9):
         return _resnet(model, [2, 4, 8], 1, True, shape[0], classes)
     if isinstance(model, ResNet18):
@@ -219,12 +220,29 @@ def _token_mlp(model: TokenMLP, length: int, vocabulary: int, classes: int) -> I
 def _transformer(
     model: Transformer, length: int, vocabulary: int, classes: int
 ) -> Iterator[Tensor]:
-    width, hidden = model.width, model.mlp or 4 * model.width
-    inner = model.heads * (model.head_width or width // model.heads)
-    norms = [("vector", width)] * {"none": 0, "rms": 1, "layer": 2}[model.norm]
-    yield "stem", vocabulary * width
+    yield "stem", vocabulary * model.width
     if model.positions == "learned":
-        yield "stem", length * width
+        yield "stem", length * model.width
+    yield from _blocks(model)
+    if not model.tied:
+        yield "head", model.width * classes
+
+
+def _vit(model: ViT, shape: tuple[int, ...], classes: int) -> Iterator[Tensor]:
+    yield "stem", shape[0] * model.patch**2 * model.width
+    if model.positions == "learned":
+        yield "stem", _patches(model, shape) * model.width
+    yield from _blocks(model)
+    yield "head", model.width * classes
+
+
+def _patches(model: ViT, shape: tuple[int, ...]) -> int:
+    return shape[1] * shape[2] // model.patch**2
+
+
+def _blocks(model: Attentive) -> Iterator[Tensor]:
+    width, hidden, inner = model.width, model.mlp or 4 * model.width, model.inner
+    norms = [("vector", width)] * {"none": 0, "rms": 1, "layer": 2}[model.norm]
     layers = [(width, 3 * inner), (inner, width), (width, hidden), (hidden, width)]
     if model.gated:
         layers.append((width, inner))
@@ -234,5 +252,3 @@ def _transformer(
             yield "body", before * after
     if model.norm_at == "pre":
         yield from norms
-    if not model.tied:
-        yield "head", width * classes

@@ -35,6 +35,7 @@ TOKENS = recipe(data=MODULAR, model={"name": "token_mlp", "embedding": 4, "width
                 penalty={"name": "radial"}, optim={"steps": 10, "batch": 8})  # fmt: skip
 ATTENTION = recipe(data=MODULAR, model=FORMER, optim={"name": "adamw", "lr": 0.01, "steps": 20,
                    "batch": 8})  # fmt: skip
+VIT = recipe(model={"name": "vit", "width": 8, "depth": 2}, optim={"steps": 10})
 RESNET = recipe(model={"name": "resnet9", "width": 8}, optim={"steps": 10})
 CASES = [
     ("loop", MLP, {"sink"}),
@@ -43,6 +44,7 @@ CASES = [
     ("loop", RESNET, {"sink", "radial_share", "hessian"}),
     ("batched", MLP, {"sink"}),
     ("batched", ATTENTION, {"radial_share"}),
+    ("loop", VIT, {"sink"}),
 ]
 
 
@@ -82,7 +84,7 @@ def text(outcome: Outcome) -> str:
     return json.dumps({**outcome.row(), "cosines": (outcome.cosines or b"").hex()}, default=repr)
 
 
-@some(0, 6)
+@some(0, 7)
 def test_with_and_without_probes_all_else_is_equal(
     engine: str, of: Recipe, without: set[str]
 ) -> None:
@@ -205,7 +207,7 @@ def test_a_row_keeps_readings_and_the_final_cosines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("of", "without"), [(MLP, {"sink"}), (TOKENS, {"sink"}), (RESNET, {"sink", "radial_share"}),
-                        (ATTENTION, {"radius", "radial_share", "rank"})]
+                        (VIT, {"sink"}), (ATTENTION, {"radius", "radial_share", "rank"})]
 )  # fmt: skip
 def test_the_plan_knows_how_many_numbers_are_read(of: Recipe, without: set[str]) -> None:
     of = probed(of, without)
@@ -229,3 +231,8 @@ def test_a_reading_is_about_as_large_as_told() -> None:
 def test_probes_of_what_the_network_lacks_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"resnet9 has no (pre-activations|attention)"):
         probed(RESNET, PROBES.keys() - {name})
+
+
+def test_the_sink_of_a_vit_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"probes\.sink|reads causal attention, vit has none"):
+        probed(VIT)

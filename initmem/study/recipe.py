@@ -20,14 +20,7 @@ from pydantic import ValidationError, model_validator
 from initmem.study import diagonal_rules
 from initmem.study.data_section import IMAGES, Data
 from initmem.study.init_section import DiagonalRule, Initialization
-from initmem.study.model_section import (
-    MLP,
-    Attentive,
-    Diagonal,
-    Model,
-    TokenMLP,
-    ViT,
-)
+from initmem.study.model_section import MLP, Attentive, Diagonal, Model, TokenMLP, ViT
 from initmem.study.objective_section import NoPenalty, Penalty, Probes, Radial, StepsTo
 from initmem.study.optim_section import Optimizer
 from initmem.study.pretrain_section import NoPretraining, Pretraining, Stage

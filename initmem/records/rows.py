@@ -23,7 +23,14 @@ from pydantic import ValidationError
 
 from initmem.memory import STATES
 from initmem.study.messages import recipe_problem
-from initmem.study.recipe import Recipe, base_type, discriminator, field_types, variants
+from initmem.study.recipe import (
+    Recipe,
+    base_type,
+    discriminator,
+    field_types,
+    flatten,
+    variants,
+)
 from initmem.study.resources_section import MAX_THREADS
 from initmem.study.spec import cut
 
@@ -162,7 +169,8 @@ def to_text(row: Row) -> bytes:
 
 
 def from_text(text: bytes) -> Row:
-    """The reverse of `to_text`. Raises ValueError, naming the column, where the text holds no row
+    """The reverse of `to_text`; a field of the recipe that the text lacks, for it is younger than
+    the record, has its default. Raises ValueError, naming the column, where the text holds no row
     of this version, with every value of its column's type and a recipe that can be trained."""
     try:
         found = json.loads(text)
@@ -182,6 +190,9 @@ def from_text(text: bytes) -> Row:
             kind = _WORDS.get(SCHEMA.field(name).type, "a list in the form of this version")
             raise ValueError(f"{name}: must be {kind}, got {cut(repr(value), 40)}")
     _check(row)
+    if not found.keys() >= field_types().keys():
+        resolved = flatten(recipe_of(row))
+        row |= {name: value for name, value in resolved.items() if name not in found}
     return row
 
 

@@ -116,6 +116,7 @@ SCHEMA = pa.schema(
         "norms": pa.list_(_NORMS),
         "readings": pa.list_(_READING),  # of the recipe's probes
         "cosines": pa.binary(),  # k x k int8, hundredths: of rows of the final first hidden matrix
+        "confidences": pa.binary(),  # float16 [layers, N]: of each training example's random label
         "audit": pa.list_(_AUDIT),
         "untouched": pa.list_(pa.string()),  # parameters that the init rule leaves as built
         "assigned": pa.list_(pa.string()),  # and that it sets by a formula, without chance

@@ -193,4 +193,4 @@ def test_the_meter_counts_what_kills_made_in_vain(tmp_path: Path) -> None:
 
 def test_binary_columns_are_known() -> None:
     predictions = ["selected.test_predictions", "final.test_predictions"]
-    assert row_module._BINARY == [*predictions, "cosines"]
+    assert row_module._BINARY == [*predictions, "cosines", "confidences"]

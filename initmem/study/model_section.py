@@ -21,6 +21,11 @@ class Network(Section):
         """What `engine: batched` cannot train of it (see `models/stacked.py`), or nothing."""
         return ""
 
+    def layers(self) -> dict[str, int]:
+        """Name -> width of each module whose output a random-label head can read, from the input
+        to what the readout takes."""
+        return {}
+
 
 class _Convolutional(Network):
     kind: ClassVar[str] = "image"
@@ -36,6 +41,15 @@ class _Convolutional(Network):
         and with an odd width these would be another replica's in each stack."""
         return f"{self.name} whose width is no multiple of 8" if self.width % 8 else ""
 
+    @property
+    def blocks(self) -> list[int]:
+        """Width of each residual block, in widths of the stem."""
+        raise NotImplementedError
+
+    def layers(self) -> dict[str, int]:
+        blocks = {f"body.{i}": width * self.width for i, width in enumerate(self.blocks)}
+        return {"stem": self.width, **blocks}
+
 
 class ResNet9(_Convolutional):
     """A stem and three residual blocks of two 3x3 convolutions, widths w, 2w, 4w, 8w."""
@@ -44,6 +58,10 @@ class ResNet9(_Convolutional):
     width: Size = 64
     """Channels of the stem."""
 
+    @property
+    def blocks(self) -> list[int]:
+        return [2, 4, 8]
+
 
 class CifarResNet(_Convolutional):
     """The 6n+2 layer family of He et al. 2015 (arXiv 1512.03385, section 4.2)."""
@@ -51,6 +69,11 @@ class CifarResNet(_Convolutional):
     name: Literal["resnet20", "resnet56", "resnet110"]
     width: Size = 16
     """Channels of the first stage; the next two have 2 and 4 times as many."""
+
+    @property
+    def blocks(self) -> list[int]:
+        each = (int(self.name.removeprefix("resnet")) - 2) // 6
+        return [stage for stage in (1, 2, 4) for _ in range(each)]
 
 
 class ResNet18(_Convolutional):
@@ -61,6 +84,10 @@ class ResNet18(_Convolutional):
     width: Size = 64
     """Channels of the first stage; the next have 2, 4 and 8 times as many."""
 
+    @property
+    def blocks(self) -> list[int]:
+        return [stage for stage in (1, 2, 4, 8) for _ in range(2)]
+
 
 class MLP(Network):
     kind: ClassVar[str] = "image"
@@ -70,6 +97,9 @@ class MLP(Network):
     depth: Size = 1
     """Hidden ReLU layers."""
     bias: bool = False
+
+    def layers(self) -> dict[str, int]:
+        return {f"hidden.{i}": self.width for i in range(self.depth)}
 
 
 class TokenMLP(Network):
@@ -84,6 +114,9 @@ class TokenMLP(Network):
     depth: Size = 2
     """Hidden ReLU layers."""
     bias: bool = True
+
+    def layers(self) -> dict[str, int]:
+        return {f"hidden.{i}": self.width for i in range(self.depth)}
 
 
 class Attentive(Network):
@@ -120,6 +153,11 @@ class Attentive(Network):
     def inner(self) -> int:
         """Width of all heads, side by side."""
         return self.heads * (self.head_width or self.width // self.heads)
+
+    def layers(self) -> dict[str, int]:
+        """Embeddings, blocks, and what the readout takes."""
+        blocks = {f"body.{i}": self.width for i in range(self.depth)}
+        return {"stem": self.width, **blocks, f"body.{self.depth}": self.width}
 
 
 class Transformer(Attentive):

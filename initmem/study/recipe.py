@@ -1,9 +1,10 @@
 """A recipe: every setting of one training run, typed.
 
-A section with variants (`data`, `model`, `init`, `optim`, `penalty`, `pretrain`) is told apart by
-its `name` (`rule` for `init`), and has just the fields that this variant uses. To add a variant,
-write its class beside the others of its section, name it in their union, and register the builder
-under the same name in its room. The sections `steps_to` and `probes` have no variants.
+A section with variants (`data`, `model`, `init`, `optim`, `penalty`, `pretrain`, `random_labels`)
+is told apart by its `name` (`rule` for `init`), and has just the fields that this variant uses. To
+add a variant, write its class beside the others of its section, name it in their union, and
+register the builder under the same name in its room. The sections `steps_to` and `probes` have no
+variants.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from initmem.study.model_section import MLP, Attentive, Diagonal, Model, TokenML
 from initmem.study.objective_section import NoPenalty, Penalty, Probes, Radial, StepsTo
 from initmem.study.optim_section import Optimizer
 from initmem.study.pretrain_section import NoPretraining, Pretraining, Stage
+from initmem.study.random_labels_section import Heads, NoHeads, RandomLabels
 from initmem.study.section import Count, Section, invalid
 from initmem.study.token_data import Tokens
 
@@ -35,6 +37,7 @@ class Recipe(Section):
     optim: Optimizer
     penalty: Penalty = NoPenalty(name="none")
     pretrain: Pretraining = NoPretraining(name="none")
+    random_labels: RandomLabels = NoHeads(name="none")
     steps_to: StepsTo = StepsTo()
     probes: Probes = Probes()
     eval_every: Count | None = None
@@ -59,6 +62,7 @@ class Recipe(Section):
                 "probes.radial_share", f"{self.model.name} has no pre-activations to read"
             )
         diagonal_rules.check(self)
+        self._readable()
         if not isinstance(self.model, Attentive):
             self._without_attention()
         elif isinstance(self.model, ViT):
@@ -77,6 +81,18 @@ class Recipe(Section):
             raise invalid("optim.decay_window", f"{rule}, got {self.optim.decay_window}")
         self._staged()
         return self
+
+    def _readable(self) -> None:
+        heads = self.random_labels
+        if not isinstance(heads, Heads):
+            return
+        if not self.model.layers():
+            rule = f"{self.model.name} has no layer that a head could read"
+            raise invalid("random_labels.name", rule)
+        heads.suppressed(self.model.layers())
+        if heads.standardize and self.optim.batch == 1:
+            rule = "needs an optim.batch of 2 or more: write false, or a larger batch"
+            raise invalid("random_labels.standardize", rule)
 
     def _tied(self) -> None:
         assert isinstance(self.data, Tokens)
@@ -131,7 +147,7 @@ class Recipe(Section):
         pydantic.ValidationError."""
         if not isinstance(self.pretrain, Stage):
             return None
-        fields = self.model_dump(exclude={"pretrain", "probes"})
+        fields = self.model_dump(exclude={"pretrain", "probes", "random_labels"})
         self.pretrain.put(fields, self.data)
         return Recipe.model_validate(fields)
 
@@ -151,6 +167,8 @@ class Recipe(Section):
         """What `engine: batched` cannot train of it, in words, or nothing."""
         if isinstance(self.data, Tokens) and self.data.answers() > 1:
             return f"data set that asks {self.data.answers()} times, as {self.data.name} does"
+        if isinstance(self.random_labels, Heads):
+            return "network with random-label heads"
         if isinstance(self.penalty, Radial) and not isinstance(self.model, MLP | TokenMLP):
             return f"{self.model.name} with a penalty"
         return self.model.unstacked
@@ -158,7 +176,13 @@ class Recipe(Section):
     @property
     def graphed(self) -> bool:
         """Whether `engine: graph` can train it."""
-        return not isinstance(self.model, Diagonal)
+        return not isinstance(self.model, Diagonal) and not isinstance(self.random_labels, Heads)
+
+    @property
+    def read(self) -> list[str]:
+        """Names of the probes that are read, with that of random-label heads."""
+        heads = isinstance(self.random_labels, Heads)
+        return [*self.probes.on, *["random_labels"] * heads]
 
     @property
     def batch(self) -> int:

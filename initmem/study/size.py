@@ -21,6 +21,7 @@ from initmem.study.model_section import (
     Transformer,
     ViT,
 )
+from initmem.study.random_labels_section import Heads
 from initmem.study.recipe import Recipe
 from initmem.study.regression_data import SparseRegression
 from initmem.study.token_data import Tokens
@@ -44,6 +45,8 @@ PACKED_READING_BYTES = 50
 """The same in a checkpoint."""
 COSINES_BYTES = 64 * 64
 """Those of the probe `condensation`, compressed and in base64."""
+CONFIDENCE_BYTES = 2.4
+"""The probability of a training example's random label, compressed and in base64."""
 LABEL_BYTES = 0.6
 """A predicted label, compressed and in base64."""
 
@@ -109,6 +112,11 @@ def checkpoint_bytes(recipe: Recipe) -> int:
     for part, elements in tensors(recipe):
         copies = 2 + (1 if muon and part == "body" else slots)
         size += copies * (each * elements + TENSOR_BYTES)
+    heads, layers = recipe.random_labels, recipe.model.layers()
+    if isinstance(heads, Heads):
+        for inputs in map(layers.__getitem__, heads.layers(layers)):
+            size += 3 * (4 * (inputs + 1) * heads.n + 2 * TENSOR_BYTES)  # with the two of Adam
+            size += heads.standardize * (2 * 4 * inputs + 3 * TENSOR_BYTES)
     return size
 
 
@@ -121,6 +129,10 @@ def row_bytes(recipe: Recipe) -> int:
     audit = AUDIT_BYTES * sum(1 for _ in tensors(recipe))
     times, numbers = readings(recipe)
     probed = READING_BYTES * times * numbers + COSINES_BYTES * recipe.probes.condensation
+    heads = recipe.random_labels
+    if isinstance(heads, Heads) and heads.confidence:
+        kept = len(heads.layers(recipe.model.layers())) * recipe.data.sizes()[0]
+        probed += math.ceil(CONFIDENCE_BYTES * kept)
     return RECORD_BYTES + math.ceil(predictions) + EVALUATION_BYTES * evaluations + audit + probed
 
 
@@ -142,9 +154,13 @@ def readings(recipe: Recipe) -> tuple[int, int]:
         "sink": blocks,
         "groups": 2 * (GROUPS if several else 1),
     }
+    heads = recipe.random_labels
+    if isinstance(heads, Heads):
+        # Five numbers a layer; three more, which at two times alone are read, do not count.
+        numbers["random_labels"] = 5 * len(heads.layers(model.layers()))
     interval = probes.every or recipe.evaluation_interval
-    times = 1 + math.ceil(recipe.total_steps / interval) if probes.on else 0
-    return times, sum(numbers[name] for name in probes.on)
+    times = 1 + math.ceil(recipe.total_steps / interval) if recipe.read else 0
+    return times, sum(numbers[name] for name in recipe.read)
 
 
 def tensors(recipe: Recipe) -> Iterator[Tensor]:

@@ -10,6 +10,7 @@ from initmem.models import BUILDERS, build
 from initmem.models.taps import taps
 from initmem.study.recipe import variants
 from initmem.training.initialize import group_of
+from initmem.training.random_labels import pooled
 
 SMALL = {"width": 8, "heads": 2, "depth": 2}
 VARIANTS = [
@@ -54,6 +55,21 @@ def test_every_model_gives_logits_and_has_three_groups(name: str) -> None:
     assert network(x).shape == (2, 5)
     groups = {group_of(n) for n, _ in network.named_parameters()}
     assert groups == ({"stem", "head"} if name == "mlp" else {"stem", "body", "head"})
+
+
+@pytest.mark.parametrize("name", sorted(set(BUILDERS) - {"diagonal"}))
+def test_layers_are_modules_of_these_widths_in_order(name: str) -> None:
+    section = variants("model")[name].model_validate({"name": name, "width": 24})
+    tokens = variants("model")[name].kind == "tokens"  # type: ignore[attr-defined]  # each has one
+    network = make(name, (3,) if tokens else (3, 16, 16), width=24)
+    seen: dict[str, int] = {}
+    for layer in section.layers():  # type: ignore[attr-defined]  # of a model
+        network.get_submodule(layer).register_forward_hook(
+            lambda _module, _inputs, y, layer=layer: seen.update({layer: pooled(y).shape[1]})
+        )
+    network(torch.zeros(2, 3, dtype=torch.int64) if tokens else torch.randn(2, 3, 16, 16))
+    assert list(seen.items()) == list(section.layers().items())  # type: ignore[attr-defined]  # likewise
+    assert list(seen.values())[-1] == network.get_submodule("head").weight.shape[1]
 
 
 @pytest.mark.parametrize(

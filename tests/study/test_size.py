@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import zlib
 from typing import Any
 
 import pytest
@@ -14,9 +16,11 @@ from initmem.models import build
 from initmem.study import size
 from initmem.study.data_section import IMAGES
 from initmem.study.objective_section import Probes
+from initmem.study.random_labels_section import Heads
 from initmem.study.recipe import Recipe, variants
 from initmem.study.token_data import Modular
 from initmem.training.checkpoint import pack
+from initmem.training.random_labels import RandomLabels
 from tests.diagonal import DESCENT, EXACT, diagonal
 
 MODELS = [
@@ -132,6 +136,25 @@ def test_a_record_grows_with_test_set_evaluations_and_tensors() -> None:
     assert size.checkpoint_bytes(probed) > size.checkpoint_bytes(small) + 5_000
     assert size.row_bytes(_recipe({"name": "resnet9", "width": 8}, "cifar10")) > 15_000
     assert size.row_bytes(_recipe({"name": "resnet110"})) > size.row_bytes(small) + 20_000
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_random_label_heads_count(standardize: bool) -> None:
+    plain = _recipe({"name": "resnet9", "width": 8})
+    heads = Heads(name="heads", at="stem,body.2", n=50, standardize=standardize, confidence=True)
+    recipe = plain.model_copy(update={"random_labels": heads})
+    assert size.readings(recipe) == (11, 2 * 5)
+    kept = size.row_bytes(recipe) - size.row_bytes(plain) - 110 * size.READING_BYTES
+    p_KN = torch.rand(2, 500).half().numpy().tobytes()
+    assert kept == pytest.approx(len(base64.b64encode(zlib.compress(p_KN))), rel=0.1)
+    layers = recipe.model.layers()
+    labels = RandomLabels(heads, layers, _network(recipe), 500, 0)
+    for name in labels.names:
+        labels.seen[name] = torch.rand(32, layers[name])
+    labels.learn(torch.arange(32))
+    told = size.checkpoint_bytes(recipe) - size.checkpoint_bytes(plain)
+    told -= 110 * size.PACKED_READING_BYTES
+    assert told == pytest.approx(len(pack(labels.state())), rel=0.1)
 
 
 @pytest.mark.parametrize("optim", [EXACT, DESCENT])

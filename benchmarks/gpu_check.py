@@ -50,7 +50,14 @@ from tests.training.test_engines import (
     depends_on_no_neighbour,
     takes_the_plain_modules_step,
 )
-from tests.training.test_gpu import BUILT, WIDE, cut_equals_uncut, starts_as_on_a_cpu, trained
+from tests.training.test_gpu import (
+    BUILT,
+    HEADED,
+    WIDE,
+    cut_equals_uncut,
+    starts_as_on_a_cpu,
+    trained,
+)
 from tests.training.test_loop import CUT
 from tests.tune.driving import at_once, differing, driver, said, wait_for_records
 
@@ -112,9 +119,9 @@ def long_study(device: str, folder: Path, share: float) -> Study:
 
 
 def resume(device: str, folder: Path) -> str:
-    for of in [*CUT, WIDE]:
+    for of in [*CUT, WIDE, HEADED]:
         cut_equals_uncut(of, device)
-    return f"{len(CUT) + 1} recipes, cut at step 14 of 30"
+    return f"{len(CUT) + 2} recipes, cut at step 14 of 30"
 
 
 def processes(device: str, folder: Path) -> str:

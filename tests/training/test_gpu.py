@@ -31,6 +31,8 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU th
 WIDE = recipe(model={"name": "resnet9", "width": 8},
               optim={"name": "momentum", "lr": 0.05, "batch": 20, "steps": 30,
                      "schedule": "cosine"})  # fmt: skip
+HEADED = recipe(model={"name": "resnet9", "width": 8},
+                random_labels={"name": "heads", "n": 5, "strength": 0.5, "control": 2})  # fmt: skip
 BUILT = [recipe(model={"name": name, "width": 4}, init={"rule": rule})
          for name in sorted(n for n, v in variants("model").items() if v.kind == "image")
          for rule in sorted(set(variants("init")) - {"diagonal"})] + [CUT[4]]  # fmt: skip
@@ -74,7 +76,9 @@ def deterministic() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("of", [*CUT, WIDE], ids=lambda r: f"{r.model.name}-{r.optim.name}")
+@pytest.mark.parametrize(
+    "of", [*CUT, WIDE, HEADED], ids=lambda r: f"{r.model.name}-{r.optim.name}"
+)
 def test_cut_runs_are_bitwise_equal_to_uncut_ones(of: Recipe, deterministic: None) -> None:
     cut_equals_uncut(of, "cuda")
 

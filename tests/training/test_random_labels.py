@@ -21,6 +21,7 @@ from tests.tiny import Memory, exhaust, recipe
 
 CPU = torch.device("cpu")
 RESNET = {"model": {"name": "resnet9", "width": 8}, "data": {"crop": 1, "flip": True}}
+VIT = {"model": {"name": "vit", "depth": 1, "width": 8, "heads": 2}}
 DEEP = {"model": {"depth": 2}, "optim": {"clip": 1.0}}
 TOKENS = {
     "data": {"name": "modular", "p": 7, "equals": False},
@@ -55,7 +56,9 @@ def said(outcome: Outcome, quantity: str, where: str) -> list[float]:
     return [one["value"] for one in outcome.readings if tuple(one[k] for k in keys) == wanted]
 
 
-@pytest.mark.parametrize("sections", [RESNET, DEEP, TOKENS], ids=["resnet9", "mlp", "tokens"])
+@pytest.mark.parametrize(
+    "sections", [RESNET, DEEP, VIT, TOKENS], ids=["resnet9", "mlp", "vit", "tokens"]
+)
 def test_heads_that_measure_change_no_bit(sections: dict[str, Any]) -> None:
     plain = finished(recipe(**sections))
     seen = finished(headed(sections, control=2, confidence=True))

@@ -31,8 +31,8 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU th
 WIDE = recipe(model={"name": "resnet9", "width": 8},
               optim={"name": "momentum", "lr": 0.05, "batch": 20, "steps": 30,
                      "schedule": "cosine"})  # fmt: skip
-HEADED = recipe(model={"name": "resnet9", "width": 8},
-                random_labels={"name": "heads", "n": 5, "strength": 0.5, "control": 2})  # fmt: skip
+HEADS = {"name": "heads", "n": 5, "strength": 0.5, "control": 2}
+HEADED = recipe(model={"name": "resnet9", "width": 8}, random_labels=HEADS)
 BUILT = [recipe(model={"name": name, "width": 4}, init={"rule": rule})
          for name in sorted(n for n, v in variants("model").items() if v.kind == "image")
          for rule in sorted(set(variants("init")) - {"diagonal"})] + [CUT[4]]  # fmt: skip

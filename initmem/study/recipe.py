@@ -17,12 +17,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ValidationError, model_validator
 
-from initmem.study import diagonal_rules
+from initmem.study import diagonal_rules, preference_rules
 from initmem.study.data_section import Data
-from initmem.study.init_section import DiagonalRule, Initialization
-from initmem.study.model_section import MLP, Diagonal, Model, TokenMLP, Transformer
+from initmem.study.init_section import Init, Initialization
+from initmem.study.model_section import MLP, Diagonal, Model, TokenMLP, Transformer, TwoLayer
 from initmem.study.objective_section import NoPenalty, Penalty, Probes, Radial, StepsTo
 from initmem.study.optim_section import Optimizer
+from initmem.study.preference_data import GaussianPairs
 from initmem.study.pretrain_section import NoPretraining, Pretraining, Stage
 from initmem.study.section import Count, Section, invalid
 from initmem.study.token_data import Tokens
@@ -59,12 +60,13 @@ class Recipe(Section):
                 "probes.radial_share", f"{self.model.name} has no pre-activations to read"
             )
         diagonal_rules.check(self)
+        preference_rules.check(self)
         if not isinstance(self.model, Transformer):
             self._without_attention()
         elif self.model.tied and self.data.shape()[1] != self.data.shape()[2]:  # type: ignore[union-attr]  # of tokens
             rule = f"the answers of {self.data.name} are not its tokens"
             raise invalid("model.tied", rule + ": for modular, set data.equals to false")
-        if self.optim.batch is not None and self.optim.batch > train:
+        if not self.streams and self.optim.batch is not None and self.optim.batch > train:
             raise invalid("optim.batch", f"at most the {train} training examples, or null for all")
         if (self.optim.epochs is None) == (self.optim.steps is None):
             raise invalid("optim.epochs", "give either optim.epochs or optim.steps")
@@ -84,7 +86,7 @@ class Recipe(Section):
         rule = f"{self.model.name} with model.tied true has no readout of its own"
         if isinstance(self.pretrain, Stage):
             raise invalid("pretrain.name", f"draws the readout anew, {rule}")
-        assert not isinstance(self.init, DiagonalRule)
+        assert isinstance(self.init, Init)
         if self.init.kappa != 1:
             raise invalid("init.kappa", f"divides the readout, {rule}")
 
@@ -104,7 +106,7 @@ class Recipe(Section):
             self.data.untested(first.data)  # type: ignore[union-attr]  # all that have a stage
 
     def _without_attention(self) -> None:
-        fields = () if isinstance(self.init, DiagonalRule) else ("qk", "vo", "mlp", "residual")
+        fields = ("qk", "vo", "mlp", "residual") if isinstance(self.init, Init) else ()
         for field in fields:
             if getattr(self.init, field) != type(self.init).model_fields[field].default:
                 raise invalid(f"init.{field}", f"{self.model.name} has no attention")
@@ -147,7 +149,12 @@ class Recipe(Section):
     @property
     def graphed(self) -> bool:
         """Whether `engine: graph` can train it."""
-        return not isinstance(self.model, Diagonal)
+        return not isinstance(self.model, Diagonal | TwoLayer)
+
+    @property
+    def streams(self) -> bool:
+        """Whether each step has examples of its own."""
+        return isinstance(self.data, GaussianPairs)
 
     @property
     def batch(self) -> int:
@@ -156,6 +163,9 @@ class Recipe(Section):
 
     @property
     def steps_per_epoch(self) -> int:
+        """Of a stream, the whole budget."""
+        if self.streams:
+            return self.total_steps
         return self.data.sizes()[0] // self.batch
 
     @property
@@ -214,9 +224,9 @@ def field_types() -> dict[str, Any]:
 
 
 def base_type(annotation: Any) -> type:
-    """int, float, bool or str: the type behind Optional and Literal."""
+    """int, float, bool or str: the type behind Optional and Literal, whose values are of one."""
     if typing.get_origin(annotation) is Literal:
-        return str
+        return type(typing.get_args(annotation)[0])
     plain = [m for m in _members(annotation) if m is not type(None)]
     return base_type(plain[0]) if plain[0] is not annotation else annotation
 

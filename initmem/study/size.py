@@ -17,7 +17,9 @@ from initmem.study.model_section import (
     ResNet18,
     TokenMLP,
     Transformer,
+    TwoLayer,
 )
+from initmem.study.preference_data import GaussianPairs
 from initmem.study.recipe import Recipe
 from initmem.study.regression_data import SparseRegression
 from initmem.study.token_data import Tokens
@@ -31,7 +33,8 @@ IMAGES = {
 }
 """Shape of an input."""
 
-SLOTS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adam": 2, "adamw": 2, "muon": 2, "exact": 0}
+SLOTS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adam": 2, "adamw": 2, "muon": 2, "online_sgd": 0,
+         "exact": 0}  # fmt: skip
 """Numbers that an optimizer keeps for a parameter; Muon keeps one for the body's matrices."""
 
 CHECKPOINT_BYTES = 4096
@@ -85,6 +88,8 @@ def operations(recipe: Recipe, shape: tuple[int, ...] | None = None) -> float:
         if recipe.optim.name == "exact":  # a symmetric product of count x d by d x count
             return float(NEWTON * count**2 * data.d)
         return 6.0 * recipe.batch * data.d
+    if isinstance(data, GaussianPairs):  # two inputs, and no gradient to them
+        return 8.0 * parameters(recipe) * recipe.batch
     if isinstance(data, Tokens):
         each = 1 if isinstance(model, TokenMLP) else data.shape()[0]
         return 6.0 * parameters(recipe) * recipe.batch * each
@@ -142,6 +147,7 @@ def readings(recipe: Recipe) -> tuple[int, int]:
         "hessian": 4,
         "sink": blocks,
         "groups": 2 * (GROUPS if several else 1),
+        "features": 4,
     }
     interval = probes.every or recipe.evaluation_interval
     times = 1 + math.ceil(recipe.total_steps / interval) if probes.on else 0
@@ -153,6 +159,11 @@ def tensors(recipe: Recipe) -> Iterator[Tensor]:
     model = recipe.model
     if isinstance(recipe.data, SparseRegression):
         return iter([*2 * [("stem", recipe.data.d)], *2 * [("head", recipe.data.d)]])
+    if isinstance(recipe.data, GaussianPairs):
+        assert isinstance(model, TwoLayer)
+        return iter(
+            [(p, n * recipe.data.d) for p, n in (("stem", model.neurons), ("body", model.off))]
+        )
     if isinstance(recipe.data, Tokens):
         token_shape = recipe.data.shape()
         if isinstance(model, TokenMLP):

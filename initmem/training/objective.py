@@ -1,8 +1,11 @@
 """What answers are held against their targets by: classes by cross-entropy and the percent that is
-right, numbers by the squared error and the percent of the targets' mean square that is explained.
+right, numbers by the squared error and the percent of the targets' mean square that is explained,
+preferences by the Bradley-Terry loss.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +19,16 @@ def loss(outputs: Tensor, targets: Tensor) -> Tensor:
     if targets.is_floating_point():
         return F.mse_loss(outputs, targets)
     return F.cross_entropy(outputs.flatten(0, -2), targets.flatten())
+
+
+def preference_loss(margins_B: Tensor, labels_B: Tensor, slope: float) -> Tensor:
+    """Float [B]: -log sigmoid of slope x margin (0: minus that), less log 2, over slope, of
+    margins r(x) - r(x') and labels 1 where x is preferred. 0 is no preference; at slope 0 it is
+    the limit (1/2 - label) margin, whose gradients the small slopes have."""
+    if slope == 0:
+        return (0.5 - labels_B) * margins_B
+    signs_B = 1 - 2 * labels_B
+    return (F.softplus(signs_B * slope * margins_B) - math.log(2)) / slope
 
 
 def total(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from initmem.data.load import load, of_seed
 from initmem.study.recipe import Recipe
 from initmem.training.checkpoint import pack
 from initmem.training.loop import Checkpoints, Meter, train
+from initmem.training.online import Online
 from initmem.training.replica import Training
 
 Stages = list[list[Training]]
@@ -30,13 +31,14 @@ def begin(
     folder: of the data sets. Inputs of all stages are standardized as those of the first.
     """
     recipe, seed = replicas[0]
+    begin_one = Online if recipe.streams else Training
     datasets = [load(of_seed(of.data, seed), folder).to(device) for of in recipe.stages]
     mean, sd = datasets[0].mean, datasets[0].sd
     stages: Stages = [[] for _ in datasets]
     for recipe, seed in replicas:
         for stage, of, data in zip(stages, recipe.stages, datasets, strict=True):
             same = replace(data, mean=mean, sd=sd)
-            stage.append(Training(of, seed, same, device, engine))
+            stage.append(begin_one(of, seed, same, device, engine))
     return stages
 
 

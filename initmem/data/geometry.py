@@ -7,7 +7,7 @@ can. Float64 inside, float32 where networks meet it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -30,9 +30,14 @@ class Geometry:
     limit: Tensor
     """Where on-target neurons go: the teacher's direction, and where training does not leave V_1
     what V_1 holds of it, at unit length."""
+    seen: Tensor | None
+    """Orthonormal columns [D, R], spanning all that training can see of its inputs: V_1 of those
+    that are localized; both subspaces and the teacher where gradients are projected; None for all
+    directions."""
 
-    def to(self, device: torch.device | str) -> Geometry:
-        return Geometry(*(getattr(self, field.name).to(device) for field in fields(self)))
+    def to(self, what: torch.device | torch.dtype | str) -> Geometry:
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{n: t.to(what) for n, t in found.items() if t is not None})
 
 
 def gaussian(*shape: int, stream: tuple[str | int, ...]) -> Tensor:
@@ -58,7 +63,12 @@ def geometry(data: GaussianPairs) -> Geometry:
     error = _unit(error - (theta1 @ error) * theta1)
     teacher = _turned(error, theta1, data.cosine) if data.weak else theta1
     limit = _unit(V1 @ (V1.T @ teacher)) if data.localized or data.projected else teacher
-    return Geometry(*(t.float() for t in (V1, rest, theta1, theta2, teacher, limit)))
+    seen = V1 if data.localized else None
+    if data.projected:
+        beyond = teacher - basis_DR @ (basis_DR.T @ teacher)
+        more = [_unit(beyond)[:, None]] if data.weak and 2 * s < data.d else []
+        seen = torch.cat([basis_DR, *more], dim=1)
+    return Geometry(V1, rest, theta1, theta2, teacher, limit, seen).to(torch.float32)
 
 
 def _unit(v_D: Tensor) -> Tensor:

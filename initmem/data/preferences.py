@@ -19,7 +19,9 @@ def gaussian_pairs(data: GaussianPairs) -> Dataset:
     that the teacher draws, for its own inputs; of all others, whose inputs are N(0, I_d), the
     order of the true rewards, out of distribution of task 2. A split without a number is 0."""
     seed, known = data.split or 0, geometry(data)
-    train = sampled(data, known, data.validation, (seed, "measured"))
+    train = _sampled(data, known, data.validation, (seed, "measured"))
+    if known.seen is not None:
+        train = Split(train.inputs @ known.seen.T, train.targets)
     validation = _ordered(data, known.theta1, data.validation, (seed, "validation"))
     test = _ordered(data, known.theta1, data.test, (seed, "test"))
     ood = _ordered(data, known.theta2, data.test, (seed, "ood"))
@@ -31,22 +33,21 @@ def gaussian_pairs(data: GaussianPairs) -> Dataset:
 
 
 def batch(data: GaussianPairs, known: Geometry, count: int, seed: int, step: int) -> Split:
-    """What a replica with that seed learns at that step, on the geometry's device."""
-    return sampled(data, known, count, (seed, "pairs", step))
+    """What a replica with that seed learns at that step: coordinates of pairs in what is `seen`
+    [N, 2, R], where that is not all, and labels y ~ Bernoulli(sigmoid(r(x) - r(x'))) int64 [N] of
+    the teacher."""
+    return _sampled(data, known, count, (seed, "pairs", step))
 
 
-def sampled(
+def _sampled(
     data: GaussianPairs, known: Geometry, count: int, stream: tuple[str | int, ...]
 ) -> Split:
-    """Pairs of the arm's inputs [N, 2, D] with labels y ~ Bernoulli(sigmoid(r(x) - r(x'))) int64
-    [N] of the teacher. Numbers are drawn on the CPU: the same on every device."""
-    generator, device = torch.Generator().manual_seed(fold(*stream)), known.theta1.device
+    # Drawn on the CPU: the same on every device.
+    generator, device = torch.Generator().manual_seed(fold(*stream)), known.teacher.device
+    teacher_R = known.teacher if known.seen is None else known.seen.T @ known.teacher
     chance_N = torch.rand(count, generator=generator).to(device)
-    inputs = torch.empty(count, 2, data.s if data.localized else data.d)
-    inputs = inputs.normal_(generator=generator).to(device)
-    if data.localized:
-        inputs = inputs @ known.V1.T
-    labels_N = chance_N < torch.sigmoid(_difference(data, inputs, known.teacher))
+    inputs = torch.empty(count, 2, len(teacher_R)).normal_(generator=generator).to(device)
+    labels_N = chance_N < torch.sigmoid(_difference(data, inputs, teacher_R))
     return Split(inputs, labels_N.long())
 
 

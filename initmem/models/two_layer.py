@@ -30,10 +30,12 @@ class TwoLayer(nn.Module):
         self.slope = fields["output"] / (fields["neurons"] + fields["off"])
         """Of the logit of a preference over the difference of rewards."""
 
-    def forward(self, pairs_B2D: Tensor) -> Tensor:
-        """[B]: the reward of the first less that of the second."""
+    def forward(self, pairs_B2D: Tensor, seen_DR: Tensor | None = None) -> Tensor:
+        """[B]: the reward of the first less that of the second. Of inputs that are given by their
+        coordinates [B, 2, R] in a subspace, seen has the basis, orthonormal columns."""
         weights_ND = torch.cat([self.stem.weight, self.body.weight])
-        active_B2N = (pairs_B2D @ weights_ND.T - self.threshold).relu()
+        along = weights_ND if seen_DR is None else weights_ND @ seen_DR
+        active_B2N = (pairs_B2D @ along.T - self.threshold).relu()
         rewards_B2 = self.sign * active_B2N.sum(dim=2)
         return rewards_B2[:, 0] - rewards_B2[:, 1]
 

@@ -29,8 +29,9 @@ class GaussianPairs(Section):
     ]  # fmt: skip
     """Who labels, and what is trained. sft: labels of theta_1; w2s: of a weak teacher. localized:
     inputs of training are N(0, P_1), in V_1; projected: gradients of on-target neurons are
-    projected on V_1, of off-target neurons on V_2; plain: neither. inside: localized, and the
-    weak teacher's error lies in V_1."""
+    projected on V_1, of off-target neurons on V_2 (inputs are N(0, I_d); what neither subspace nor
+    teacher sees of them is not drawn); plain: neither. inside: localized, and the weak teacher's
+    error lies in V_1."""
     d: Annotated[int, Field(ge=4, le=10_000)] = 256
     """Inputs."""
     s: Annotated[int, Field(ge=2)] = 32

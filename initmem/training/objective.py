@@ -22,13 +22,14 @@ def loss(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def preference_loss(margins_B: Tensor, labels_B: Tensor, slope: float) -> Tensor:
-    """Float [B]: -log sigmoid of slope x margin (0: minus that), less log 2, over slope, of
-    margins r(x) - r(x') and labels 1 where x is preferred. 0 is no preference; at slope 0 it is
-    the limit (1/2 - label) margin, whose gradients the small slopes have."""
+    """(-log P(label) - log 2) / slope, float [B], where the first of a pair is preferred (label 1)
+    with probability sigmoid(slope margin): 0 without a preference, below 0 for a good one, and at
+    slope 0 the limit, (1/2 - label) margin (Bradley and Terry 1952)."""
     if slope == 0:
         return (0.5 - labels_B) * margins_B
     signs_B = 1 - 2 * labels_B
-    return (F.softplus(signs_B * slope * margins_B) - math.log(2)) / slope
+    # In float64, for at small slopes the difference is one of nearly equal numbers.
+    return (F.softplus(signs_B * slope * margins_B.double()) - math.log(2)) / slope
 
 
 def total(outputs: Tensor, targets: Tensor) -> Tensor:

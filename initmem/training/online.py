@@ -43,11 +43,13 @@ class Online(Training):
         return plant(network, self.recipe.init, known, self.seed)
 
     def batch(self) -> tuple[Tensor, Tensor]:
+        """Inputs by their coordinates, see `data.preferences.batch`."""
         made = batch(self.pairs, self.geometry, self.recipe.batch, self.seed, self.step)
         return made.inputs, made.targets
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        return preference_loss(self.forward(inputs), targets, self.network.slope).mean()
+        margins = self.network(inputs, self.geometry.seen)
+        return preference_loss(margins, targets, self.network.slope).mean()
 
     @torch.no_grad()
     def measure(self, split: Split) -> Measured:

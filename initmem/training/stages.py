@@ -23,6 +23,10 @@ Stages = list[list[Training]]
 """The trainings of each stage; those at one place are of one replica."""
 
 
+def training_of(recipe: Recipe) -> type[Training]:
+    return Online if recipe.streams else Training
+
+
 def begin(
     replicas: Sequence[tuple[Recipe, int]], folder: Path, device: torch.device, engine: str
 ) -> Stages:
@@ -31,14 +35,13 @@ def begin(
     folder: of the data sets. Inputs of all stages are standardized as those of the first.
     """
     recipe, seed = replicas[0]
-    begin_one = Online if recipe.streams else Training
     datasets = [load(of_seed(of.data, seed), folder).to(device) for of in recipe.stages]
     mean, sd = datasets[0].mean, datasets[0].sd
     stages: Stages = [[] for _ in datasets]
     for recipe, seed in replicas:
         for stage, of, data in zip(stages, recipe.stages, datasets, strict=True):
             same = replace(data, mean=mean, sd=sd)
-            stage.append(begin_one(of, seed, same, device, engine))
+            stage.append(training_of(of)(of, seed, same, device, engine))
     return stages
 
 

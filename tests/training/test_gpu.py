@@ -33,7 +33,8 @@ WIDE = recipe(model={"name": "resnet9", "width": 8},
                      "schedule": "cosine"})  # fmt: skip
 BUILT = [recipe(model={"name": name, "width": 4}, init={"rule": rule})
          for name in sorted(n for n, v in variants("model").items() if v.kind == "image")
-         for rule in sorted(set(variants("init")) - {"diagonal"})] + [CUT[4]]  # fmt: skip
+         for rule in sorted(set(variants("init")) - {"diagonal", "planted"})
+         ] + [CUT[4]]  # fmt: skip
 
 
 def begun(of: Recipe, device: str) -> Training:

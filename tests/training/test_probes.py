@@ -36,6 +36,8 @@ TOKENS = recipe(data=MODULAR, model={"name": "token_mlp", "embedding": 4, "width
 ATTENTION = recipe(data=MODULAR, model=FORMER, optim={"name": "adamw", "lr": 0.01, "steps": 20,
                    "batch": 8})  # fmt: skip
 RESNET = recipe(model={"name": "resnet9", "width": 8}, optim={"steps": 10})
+OTHERS = PROBES.keys() - {"features"}
+"""That one is of planted features, see test_online.py."""
 CASES = [
     ("loop", MLP, {"sink"}),
     ("loop", TOKENS, {"sink"}),
@@ -60,7 +62,7 @@ def _few_products(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def probed(of: Recipe, without: set[str] = frozenset(), **more: Any) -> Recipe:
-    switches = dict.fromkeys(PROBES.keys() - without, True)
+    switches = dict.fromkeys(OTHERS - without, True)
     return Recipe.model_validate({**of.model_dump(), "probes": switches | more})
 
 
@@ -88,7 +90,7 @@ def test_with_and_without_probes_all_else_is_equal(
 ) -> None:
     plain, seen = finished(of, engine), finished(probed(of, without, every=8), engine)
     assert not plain.readings and plain.cosines is None and seen.cosines
-    assert {reading["probe"] for reading in seen.readings} == PROBES.keys() - without
+    assert {reading["probe"] for reading in seen.readings} == OTHERS - without
     assert torch.equal(plain.losses_T, seen.losses_T)
     ours, theirs = seen.row(), plain.row()
     assert {name for name in ours if ours[name] != theirs[name]} == {"readings", "cosines"}

@@ -66,7 +66,8 @@ def geometry(data: GaussianPairs) -> Geometry:
     seen = V1 if data.localized else None
     if data.projected:
         beyond = teacher - basis_DR @ (basis_DR.T @ teacher)
-        more = [_unit(beyond)[:, None]] if data.weak and 2 * s < data.d else []
+        outside = data.weak and data.cosine < 1 and 2 * s < data.d
+        more = [_unit(beyond)[:, None]] if outside else []
         seen = torch.cat([basis_DR, *more], dim=1)
     return Geometry(V1, rest, theta1, theta2, teacher, limit, seen).to(torch.float32)
 

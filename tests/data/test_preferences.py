@@ -75,6 +75,13 @@ def test_teacher_limit_and_what_training_sees(arm: str) -> None:
             near(seen @ (seen.T @ v), v)
 
 
+@pytest.mark.parametrize("fields", [{"cosine": 1.0}, {"d": 8}])
+def test_a_teacher_inside_both_subspaces_is_seen(fields: dict[str, float]) -> None:
+    known = drawn("w2s_projected", **fields)
+    assert known.seen is not None and known.seen.shape[1] == 8
+    near(known.seen @ (known.seen.T @ known.teacher), known.teacher)
+
+
 def test_localization_filters_an_isotropic_error() -> None:
     """cosine m / sqrt(m^2 + (1 - m^2) s/d); for an error orthogonal to theta_1 the share is
     (s - 1) / (d - 1), a mean over draws."""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 import initmem
 from initmem.data.preferences import gaussian_pairs
+from initmem.study.recipe import Recipe
 from initmem.training.loop import train
 from initmem.training.online import Online, preferred
 from initmem.training.outcome import Outcome
@@ -152,7 +153,7 @@ WIDE = planted("w2s_projected", {"batch": 64, "steps": 30}, model={"neurons": 16
 
 
 @pytest.mark.parametrize("of", [planted(rho=0.4), WIDE], ids=["small", "wide"])
-def test_a_training_that_was_cut_equals_one_that_was_not(of: object) -> None:
+def test_a_training_that_was_cut_equals_one_that_was_not(of: Recipe) -> None:
     whole, cut = Memory(), Memory()
     first = begun(of)
     uncut = trained(first, whole)

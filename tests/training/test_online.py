@@ -11,6 +11,8 @@ from torch import Tensor
 
 import initmem
 from initmem.data.preferences import gaussian_pairs
+from initmem.study.load import load
+from initmem.study.plan import arms, cell
 from initmem.study.recipe import Recipe
 from initmem.training.loop import train
 from initmem.training.online import Online, preferred
@@ -149,20 +151,30 @@ def test_the_limit_of_an_arm_is_what_counts() -> None:
     assert outcome.aligned_step and last["to_limit"] > 0.95 and last["on_target"] < 0.75
 
 
-WIDE = planted("w2s_projected", {"batch": 64, "steps": 30}, model={"neurons": 16}, d=1024, s=128)
-
-
-@pytest.mark.parametrize("of", [planted(rho=0.4), WIDE], ids=["small", "wide"])
-def test_a_training_that_was_cut_equals_one_that_was_not(of: Recipe) -> None:
+def cut_equals_uncut(of: Recipe) -> None:
     whole, cut = Memory(), Memory()
-    first = begun(of)
+    first, second = begun(of), begun(of)
     uncut = trained(first, whole)
     assert uncut.steps > 15
     cut.saved[15] = whole.saved[15]
-    second = begun(of)
     again = trained(second, cut)
     assert again.row() == uncut.row() and torch.equal(again.losses_T, uncut.losses_T)
     assert torch.equal(weights(first), weights(second))
+
+
+def test_a_training_that_was_cut_equals_one_that_was_not() -> None:
+    cut_equals_uncut(planted(rho=0.4))
+
+
+@pytest.mark.parametrize("arm", [0, 1, 2])
+def test_at_the_papers_sizes_too(arm: int) -> None:
+    """The study, with a shorter budget and fewer pairs."""
+    path = Path(__file__).parents[2] / "studies/weak_to_strong/wide.yaml"
+    fewer = ["optim.batch=64", "optim.steps=26", "data.validation=50", "data.test=40"]
+    of = load(path, fewer)
+    recipe = cell(of, arms(of)[arm], 0, {"optim.lr": 0.1}).replicas[0].recipe
+    assert recipe.data.d == 1024
+    cut_equals_uncut(recipe)
 
 
 def test_at_small_outputs_neurons_do_not_know_of_each_other() -> None:

@@ -25,12 +25,13 @@ from initmem.data.dataset import Dataset, Split, assemble, assemble_tokens
 from initmem.data.preferences import gaussian_pairs
 from initmem.data.regression import sparse_regression
 from initmem.models import build
+from initmem.study.data_section import IMAGES
 from initmem.study.load import load
 from initmem.study.plan import Arm, arms, draws, resolve
 from initmem.study.preference_data import GaussianPairs
 from initmem.study.recipe import Recipe
 from initmem.study.regression_data import SparseRegression
-from initmem.study.size import IMAGES, operations
+from initmem.study.size import operations
 from initmem.study.spec import Study
 from initmem.study.token_data import Tokens
 from initmem.training.replica import Training

@@ -96,7 +96,7 @@ def _up_to(steps: Iterable[int]) -> str:
 
 def _probed(recipes: list[Recipe]) -> str:
     """What the probes read of a replica, where there are any."""
-    names = dict.fromkeys(name for recipe in recipes for name in recipe.probes.on)
+    names = dict.fromkeys(name for recipe in recipes for name in recipe.read)
     if not names:
         return ""
     counts = [readings(recipe) for recipe in recipes]

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from initmem.data.dataset import Dataset, Split, assemble, draw
+from initmem.data.dataset import Dataset, Split, assemble, draw, order
 from initmem.data.files import reader, verify
 from initmem.study.data_section import CIFAR, SVHN, Digits, FashionMNIST, Images
+from initmem.study.seeds import fold
 from initmem.study.spec import UserError
 
 
@@ -22,8 +23,9 @@ def digits(data: Digits) -> Dataset:
     images, labels = load_digits(return_X_y=True)
     inputs = torch.from_numpy(images.astype(np.uint8)).view(-1, 1, 8, 8)
     inputs, targets = _chosen(inputs, torch.from_numpy(labels.astype(np.int64)), data)
-    splits = draw(inputs, targets, data.sizes(), data.split)
-    return assemble("image", len(data.labels()), 0, *splits)
+    train, validation, test = draw(inputs, targets, data.sizes(), data.split)
+    train = mislabelled(train, len(targets), data)
+    return assemble("image", len(data.labels()), 0, train, validation, test)
 
 
 def from_files(data: FashionMNIST | CIFAR | SVHN, folder: Path) -> Dataset:
@@ -41,6 +43,7 @@ def from_files(data: FashionMNIST | CIFAR | SVHN, folder: Path) -> Dataset:
         )
     sizes = data.train, data.validation
     train, validation = draw(inputs, targets, sizes, data.split)
+    train = mislabelled(train, len(targets), data)
     test = Split(*_chosen(*_read(data.name, folder, train=False), data))
     return assemble("image", len(data.labels()), 0, train, validation, test)
 
@@ -52,6 +55,22 @@ def _chosen(inputs: Tensor, targets: Tensor, data: Images) -> tuple[Tensor, Tens
     labels = torch.tensor(data.labels())
     kept = torch.isin(targets, labels)
     return inputs[kept], torch.searchsorted(labels, targets[kept])
+
+
+def mislabelled(train: Split, pool: int, data: Images) -> Split:
+    """The training images with the share of wrong labels that the section asks for.
+
+    pool: images that they are the first of, in the order of the split. Which are wrong, and how,
+    is drawn for all of these, so that a larger training set is as wrong where it is the same.
+    """
+    count, classes = len(train.targets), len(data.labels())
+    ranked = order(pool, data.split, "label noise")
+    wrong = ranked[ranked < count][: round(data.label_noise * count)]
+    generator = torch.Generator().manual_seed(fold(data.split, "wrong label"))
+    steps = torch.randint(1, classes, (pool,), generator=generator)
+    targets = train.targets.clone()
+    targets[wrong] = (targets[wrong] + steps[wrong]) % classes
+    return Split(train.inputs, targets)
 
 
 def _read(name: str, folder: Path, *, train: bool) -> tuple[Tensor, Tensor]:

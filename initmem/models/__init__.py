@@ -14,6 +14,7 @@ from initmem.models.resnet import cifar_resnet, resnet9, resnet18
 from initmem.models.shallow import mlp, token_mlp
 from initmem.models.transformer import transformer
 from initmem.models.two_layer import two_layer
+from initmem.models.vit import vit
 from initmem.study.section import Section
 
 BUILDERS = {
@@ -26,6 +27,7 @@ BUILDERS = {
     "token_mlp": token_mlp,
     "transformer": transformer,
     "nanogpt": transformer,
+    "vit": vit,
     "diagonal": diagonal,
     "two_layer": two_layer,
 }

@@ -1,4 +1,5 @@
-"""A small causal decoder that reads a sequence and answers at its last positions."""
+"""Blocks of attention, and a small causal decoder of them that reads a sequence and answers at its
+last positions."""
 
 from __future__ import annotations
 
@@ -34,11 +35,12 @@ class Embeddings(nn.Module):
 
 
 class Block(nn.Module):
-    """Causal attention and a hidden layer, each added to its input. Norms are of these two's
-    inputs (pre) or of the sums (post)."""
+    """Attention and a hidden layer, each added to its input. Norms are of these two's inputs (pre)
+    or of the sums (post)."""
 
-    def __init__(self, fields: dict[str, Any]) -> None:
+    def __init__(self, fields: dict[str, Any], causal: bool) -> None:
         super().__init__()
+        self.causal = causal
         width, self.heads = fields["width"], fields["heads"]
         inner = self.heads * (fields["head_width"] or width // self.heads)
         hidden = fields["mlp"] or 4 * width
@@ -58,7 +60,7 @@ class Block(nn.Module):
         q_BHLK, k_BHLK, v_BHLK = (
             self.qkv(x_BLD).view(B, L, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         )
-        y_BHLK = F.scaled_dot_product_attention(q_BHLK, k_BHLK, v_BHLK, is_causal=True)
+        y_BHLK = F.scaled_dot_product_attention(q_BHLK, k_BHLK, v_BHLK, is_causal=self.causal)
         y_BLI = y_BHLK.transpose(1, 2).flatten(2)
         if self.gate is not None:
             y_BLI = y_BLI * torch.sigmoid(self.gate(x_BLD))
@@ -73,6 +75,16 @@ class Block(nn.Module):
             return self.norm2(x_BLD + self.transform(x_BLD))
         x_BLD = x_BLD + self.attend(self.norm1(x_BLD))
         return x_BLD + self.transform(self.norm2(x_BLD))
+
+
+def tower(fields: dict[str, Any], causal: bool = True) -> nn.Sequential:
+    """The blocks, and the norm of the last residual.
+
+    fields: of a section in `study/model_section.py`.
+    """
+    norm = fields["norm"] if fields["norm_at"] == "pre" else "none"
+    blocks = [Block(fields, causal) for _ in range(fields["depth"])]
+    return nn.Sequential(*blocks, _norm(norm, fields["width"], fields["norm_eps"]))
 
 
 class Transformer(nn.Module):
@@ -90,11 +102,10 @@ class Transformer(nn.Module):
         answers: int = 1,
     ) -> None:
         super().__init__()
-        width, norm = fields["width"], fields["norm"] if fields["norm_at"] == "pre" else "none"
+        width = fields["width"]
         self.answers = answers
         self.stem = Embeddings(vocabulary, length, width, fields["positions"])
-        blocks = [Block(fields) for _ in range(fields["depth"])]
-        self.body = nn.Sequential(*blocks, _norm(norm, width, fields["norm_eps"]))
+        self.body = tower(fields)
         self.residual = Tap("residual")
         self.head = nn.Linear(width, classes, bias=False)
         if fields["tied"]:

@@ -24,7 +24,14 @@ from pydantic import ValidationError
 
 from initmem.memory import STATES
 from initmem.study.messages import recipe_problem
-from initmem.study.recipe import Recipe, base_type, discriminator, field_types, variants
+from initmem.study.recipe import (
+    Recipe,
+    base_type,
+    discriminator,
+    field_types,
+    flatten,
+    variants,
+)
 from initmem.study.resources_section import MAX_THREADS
 from initmem.study.spec import cut
 
@@ -112,6 +119,7 @@ SCHEMA = pa.schema(
         "norms": pa.list_(_NORMS),
         "readings": pa.list_(_READING),  # of the recipe's probes
         "cosines": pa.binary(),  # k x k int8, hundredths: of rows of the final first hidden matrix
+        "confidences": pa.binary(),  # float16 [layers, N]: of each training example's random label
         "audit": pa.list_(_AUDIT),
         "untouched": pa.list_(pa.string()),  # parameters that the init rule leaves as built
         "assigned": pa.list_(pa.string()),  # and that it sets by a formula, without chance
@@ -165,7 +173,8 @@ def to_text(row: Row) -> bytes:
 
 
 def from_text(text: bytes) -> Row:
-    """The reverse of `to_text`. Raises ValueError, naming the column, where the text holds no row
+    """The reverse of `to_text`; a field of the recipe that the text lacks, for it is younger than
+    the record, has its default. Raises ValueError, naming the column, where the text holds no row
     of this version, with every value of its column's type and a recipe that can be trained."""
     try:
         found = json.loads(text)
@@ -185,6 +194,9 @@ def from_text(text: bytes) -> Row:
             kind = _WORDS.get(SCHEMA.field(name).type, "a list in the form of this version")
             raise ValueError(f"{name}: must be {kind}, got {cut(repr(value), 40)}")
     _check(row)
+    if not found.keys() >= field_types().keys():
+        resolved = flatten(recipe_of(row))
+        row |= {name: value for name, value in resolved.items() if name not in found}
     return row
 
 

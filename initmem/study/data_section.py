@@ -9,8 +9,17 @@ from pydantic import AfterValidator, Field, model_validator
 
 from initmem.study.preference_data import GaussianPairs
 from initmem.study.regression_data import SparseRegression
-from initmem.study.section import Count, Section, Seed, invalid
+from initmem.study.section import Count, Fraction, Section, Seed, invalid
 from initmem.study.token_data import Addition, Anchors, Modular, Permutations, Text
+
+IMAGES = {
+    "digits": (1, 8, 8),
+    "fashion_mnist": (1, 28, 28),
+    "cifar10": (3, 32, 32),
+    "cifar100": (3, 32, 32),
+    "svhn": (3, 32, 32),
+}
+"""Channels, height and width."""
 
 
 def classes_in(text: str) -> tuple[int, ...]:
@@ -62,6 +71,12 @@ class Images(Section):
     classes: Classes | None = None
     """Classes that there are, counted from 0, such as 0-4 or 0-2,7; they are numbered anew in
     this order. Default: all."""
+    label_noise: Fraction = 0.0
+    """Share of the training images, rounded to whole ones, whose label is replaced by another
+    class, each of the others alike, drawn by `split`. What is wrong at one share is wrong in the
+    same way at any larger one. Training and its accuracy know the wrong label alone; validation
+    and test images keep theirs. The first of two trainings has the same share of its own training
+    images; an image that is wrong in both has the same label in both."""
 
     @model_validator(mode="after")
     def _fits(self) -> Images:

@@ -15,7 +15,7 @@ class Init(Section):
 
     scale: Positive = 1.0
     stem: Positive = 1.0
-    """Extra factor of the first layer (of a Transformer: its embeddings)."""
+    """Extra factor of the first layer (of a Transformer: its embeddings, of tokens or patches)."""
     body: Positive = 1.0
     """Extra factor of all between."""
     head: Positive = 1.0

@@ -21,6 +21,11 @@ class Network(Section):
         """What `engine: batched` cannot train of it (see `models/stacked.py`), or nothing."""
         return ""
 
+    def layers(self) -> dict[str, int]:
+        """Name -> width of each module whose output a random-label head can read, from the input
+        to what the readout takes."""
+        return {}
+
 
 class _Convolutional(Network):
     kind: ClassVar[str] = "image"
@@ -36,6 +41,15 @@ class _Convolutional(Network):
         and with an odd width these would be another replica's in each stack."""
         return f"{self.name} whose width is no multiple of 8" if self.width % 8 else ""
 
+    @property
+    def blocks(self) -> list[int]:
+        """Width of each residual block, in widths of the stem."""
+        raise NotImplementedError
+
+    def layers(self) -> dict[str, int]:
+        blocks = {f"body.{i}": width * self.width for i, width in enumerate(self.blocks)}
+        return {"stem": self.width, **blocks}
+
 
 class ResNet9(_Convolutional):
     """A stem and three residual blocks of two 3x3 convolutions, widths w, 2w, 4w, 8w."""
@@ -44,6 +58,10 @@ class ResNet9(_Convolutional):
     width: Size = 64
     """Channels of the stem."""
 
+    @property
+    def blocks(self) -> list[int]:
+        return [2, 4, 8]
+
 
 class CifarResNet(_Convolutional):
     """The 6n+2 layer family of He et al. 2015 (arXiv 1512.03385, section 4.2)."""
@@ -51,6 +69,11 @@ class CifarResNet(_Convolutional):
     name: Literal["resnet20", "resnet56", "resnet110"]
     width: Size = 16
     """Channels of the first stage; the next two have 2 and 4 times as many."""
+
+    @property
+    def blocks(self) -> list[int]:
+        each = (int(self.name.removeprefix("resnet")) - 2) // 6
+        return [stage for stage in (1, 2, 4) for _ in range(each)]
 
 
 class ResNet18(_Convolutional):
@@ -61,6 +84,10 @@ class ResNet18(_Convolutional):
     width: Size = 64
     """Channels of the first stage; the next have 2, 4 and 8 times as many."""
 
+    @property
+    def blocks(self) -> list[int]:
+        return [stage for stage in (1, 2, 4, 8) for _ in range(2)]
+
 
 class MLP(Network):
     kind: ClassVar[str] = "image"
@@ -70,6 +97,9 @@ class MLP(Network):
     depth: Size = 1
     """Hidden ReLU layers."""
     bias: bool = False
+
+    def layers(self) -> dict[str, int]:
+        return {f"hidden.{i}": self.width for i in range(self.depth)}
 
 
 class TokenMLP(Network):
@@ -85,13 +115,15 @@ class TokenMLP(Network):
     """Hidden ReLU layers."""
     bias: bool = True
 
+    def layers(self) -> dict[str, int]:
+        return {f"hidden.{i}": self.width for i in range(self.depth)}
 
-class Transformer(Network):
-    """A causal decoder, of linear layers without bias, that answers at its last positions."""
 
-    kind: ClassVar[str] = "tokens"
+class Attentive(Network):
+    """Blocks of attention and a hidden layer, of linear layers without bias."""
+
     sites: ClassVar[tuple[str, ...]] = ("pre", "post", "last", "residual")
-    name: Literal["transformer"]
+    name: str
     depth: Size = 1
     heads: Count = 4
     width: Size = 128
@@ -107,17 +139,34 @@ class Transformer(Network):
     norm_eps: Positive | None = None
     """Added to the variance (rms: the mean square); null is torch's: 1e-5, for rms 1.2e-7."""
     positions: Literal["learned", "none"] = "learned"
-    tied: bool = False
-    """Read out by the embeddings of the tokens."""
     gated: bool = False
     """What a head gives is multiplied, number by number, by the sigmoid of a linear function of
     the attention's input (arXiv 2505.06708)."""
 
     @model_validator(mode="after")
-    def _divides(self) -> Transformer:
+    def _divides(self) -> Attentive:
         if self.head_width is None and self.width % self.heads:
             raise invalid("model.heads", f"must divide model.width {self.width}")
         return self
+
+    @property
+    def inner(self) -> int:
+        """Width of all heads, side by side."""
+        return self.heads * (self.head_width or self.width // self.heads)
+
+    def layers(self) -> dict[str, int]:
+        """Embeddings, blocks, and what the readout takes."""
+        blocks = {f"body.{i}": self.width for i in range(self.depth)}
+        return {"stem": self.width, **blocks, f"body.{self.depth}": self.width}
+
+
+class Transformer(Attentive):
+    """A causal decoder that answers at its last positions."""
+
+    kind: ClassVar[str] = "tokens"
+    name: Literal["transformer"]
+    tied: bool = False
+    """Read out by the embeddings of the tokens."""
 
     @property
     def unstacked(self) -> str:
@@ -131,6 +180,24 @@ class NanoGPT(Transformer):
     depth: Size = 6
     heads: Count = 6
     width: Size = 384
+
+
+class ViT(Attentive):
+    """A Transformer of images, in which each patch attends to all, read out from their mean, which
+    Beyer et al. 2022 (arXiv 2205.01580) find no worse than a class token."""
+
+    kind: ClassVar[str] = "image"
+    name: Literal["vit"]
+    patch: Count = 4
+    """Height and width of a patch in pixels; divides those of an image."""
+    depth: Size = 4
+    width: Size = 64
+
+    @property
+    def unstacked(self) -> str:
+        """Every patch asks every other: without the short cuts of one answer at the last position,
+        the algebra of stacks takes up to four times as long as the modules one by one."""
+        return self.name
 
 
 class Diagonal(Network):
@@ -178,6 +245,7 @@ Model = Annotated[
     | TokenMLP
     | Transformer
     | NanoGPT
+    | ViT
     | Diagonal
     | TwoLayer,
     Field(discriminator="name"),

@@ -1,9 +1,10 @@
 """A recipe: every setting of one training run, typed.
 
-A section with variants (`data`, `model`, `init`, `optim`, `penalty`, `pretrain`) is told apart by
-its `name` (`rule` for `init`), and has just the fields that this variant uses. To add a variant,
-write its class beside the others of its section, name it in their union, and register the builder
-under the same name in its room. The sections `steps_to` and `probes` have no variants.
+A section with variants (`data`, `model`, `init`, `optim`, `penalty`, `pretrain`, `random_labels`)
+is told apart by its `name` (`rule` for `init`), and has just the fields that this variant uses. To
+add a variant, write its class beside the others of its section, name it in their union, and
+register the builder under the same name in its room. The sections `steps_to` and `probes` have no
+variants.
 """
 
 from __future__ import annotations
@@ -18,13 +19,22 @@ from typing import Annotated, Any, Literal
 from pydantic import ValidationError, model_validator
 
 from initmem.study import diagonal_rules, preference_rules
-from initmem.study.data_section import Data
+from initmem.study.data_section import IMAGES, Data
 from initmem.study.init_section import Init, Initialization
-from initmem.study.model_section import MLP, Diagonal, Model, TokenMLP, Transformer, TwoLayer
+from initmem.study.model_section import (
+    MLP,
+    Attentive,
+    Diagonal,
+    Model,
+    TokenMLP,
+    TwoLayer,
+    ViT,
+)
 from initmem.study.objective_section import NoPenalty, Penalty, Probes, Radial, StepsTo
 from initmem.study.optim_section import Optimizer
 from initmem.study.preference_data import GaussianPairs
 from initmem.study.pretrain_section import NoPretraining, Pretraining, Stage
+from initmem.study.random_labels_section import Heads, NoHeads, RandomLabels
 from initmem.study.section import Count, Section, invalid
 from initmem.study.token_data import Tokens
 
@@ -36,6 +46,7 @@ class Recipe(Section):
     optim: Optimizer
     penalty: Penalty = NoPenalty(name="none")
     pretrain: Pretraining = NoPretraining(name="none")
+    random_labels: RandomLabels = NoHeads(name="none")
     steps_to: StepsTo = StepsTo()
     probes: Probes = Probes()
     eval_every: Count | None = None
@@ -61,11 +72,13 @@ class Recipe(Section):
             )
         diagonal_rules.check(self)
         preference_rules.check(self)
-        if not isinstance(self.model, Transformer):
+        self._readable()
+        if not isinstance(self.model, Attentive):
             self._without_attention()
-        elif self.model.tied and self.data.shape()[1] != self.data.shape()[2]:  # type: ignore[union-attr]  # of tokens
-            rule = f"the answers of {self.data.name} are not its tokens"
-            raise invalid("model.tied", rule + ": for modular, set data.equals to false")
+        elif isinstance(self.model, ViT):
+            self._patched(self.model)
+        elif self.model.tied:
+            self._tied()
         if not self.streams and self.optim.batch is not None and self.optim.batch > train:
             raise invalid("optim.batch", f"at most the {train} training examples, or null for all")
         if (self.optim.epochs is None) == (self.optim.steps is None):
@@ -76,13 +89,27 @@ class Recipe(Section):
         if (self.optim.decay_steps or (0, 0))[1] > self.total_steps:
             rule = f"must end within the budget of {self.total_steps} steps"
             raise invalid("optim.decay_window", f"{rule}, got {self.optim.decay_window}")
-        self._own_readout()
         self._staged()
         return self
 
-    def _own_readout(self) -> None:
-        if not (isinstance(self.model, Transformer) and self.model.tied):
+    def _readable(self) -> None:
+        heads = self.random_labels
+        if not isinstance(heads, Heads):
             return
+        if not self.model.layers():
+            rule = f"{self.model.name} has no layer that a head could read"
+            raise invalid("random_labels.name", rule)
+        heads.suppressed(self.model.layers())
+        if heads.standardize and self.optim.batch == 1:
+            rule = "needs an optim.batch of 2 or more: write false, or a larger batch"
+            raise invalid("random_labels.standardize", rule)
+
+    def _tied(self) -> None:
+        assert isinstance(self.data, Tokens)
+        _, vocabulary, classes = self.data.shape()
+        if vocabulary != classes:
+            rule = f"the answers of {self.data.name} are not its tokens"
+            raise invalid("model.tied", rule + ": for modular, set data.equals to false")
         rule = f"{self.model.name} with model.tied true has no readout of its own"
         if isinstance(self.pretrain, Stage):
             raise invalid("pretrain.name", f"draws the readout anew, {rule}")
@@ -116,13 +143,21 @@ class Recipe(Section):
         if self.probes.sink:
             raise invalid("probes.sink", f"{self.model.name} has no attention")
 
+    def _patched(self, model: ViT) -> None:
+        _, height, width = IMAGES[self.data.name]
+        if height % model.patch or width % model.patch:
+            rule = f"must divide the {height}x{width} pixels of {self.data.name}"
+            raise invalid("model.patch", f"{rule}, got {model.patch}")
+        if self.probes.sink:
+            raise invalid("probes.sink", f"reads causal attention, {model.name} has none")
+
     @property
     def pretraining(self) -> Recipe | None:
         """The recipe of the first of two trainings, or None where there is one. Raises
         pydantic.ValidationError."""
         if not isinstance(self.pretrain, Stage):
             return None
-        fields = self.model_dump(exclude={"pretrain", "probes"})
+        fields = self.model_dump(exclude={"pretrain", "probes", "random_labels"})
         self.pretrain.put(fields, self.data)
         return Recipe.model_validate(fields)
 
@@ -142,6 +177,8 @@ class Recipe(Section):
         """What `engine: batched` cannot train of it, in words, or nothing."""
         if isinstance(self.data, Tokens) and self.data.answers() > 1:
             return f"data set that asks {self.data.answers()} times, as {self.data.name} does"
+        if isinstance(self.random_labels, Heads):
+            return "network with random-label heads"
         if isinstance(self.penalty, Radial) and not isinstance(self.model, MLP | TokenMLP):
             return f"{self.model.name} with a penalty"
         return self.model.unstacked
@@ -149,7 +186,14 @@ class Recipe(Section):
     @property
     def graphed(self) -> bool:
         """Whether `engine: graph` can train it."""
-        return not isinstance(self.model, Diagonal | TwoLayer)
+        alone = isinstance(self.model, Diagonal | TwoLayer)
+        return not alone and not isinstance(self.random_labels, Heads)
+
+    @property
+    def read(self) -> list[str]:
+        """Names of the probes that are read, with that of random-label heads."""
+        heads = isinstance(self.random_labels, Heads)
+        return [*self.probes.on, *["random_labels"] * heads]
 
     @property
     def streams(self) -> bool:

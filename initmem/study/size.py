@@ -10,28 +10,23 @@ import itertools
 import math
 from collections.abc import Iterator
 
+from initmem.study.data_section import IMAGES
 from initmem.study.model_section import (
     MLP,
+    Attentive,
     CifarResNet,
     ResNet9,
     ResNet18,
     TokenMLP,
     Transformer,
     TwoLayer,
+    ViT,
 )
 from initmem.study.preference_data import GaussianPairs
+from initmem.study.random_labels_section import Heads
 from initmem.study.recipe import Recipe
 from initmem.study.regression_data import SparseRegression
 from initmem.study.token_data import Tokens
-
-IMAGES = {
-    "digits": (1, 8, 8),
-    "fashion_mnist": (1, 28, 28),
-    "cifar10": (3, 32, 32),
-    "cifar100": (3, 32, 32),
-    "svhn": (3, 32, 32),
-}
-"""Shape of an input."""
 
 SLOTS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adam": 2, "adamw": 2, "muon": 2, "online_sgd": 0,
          "exact": 0}  # fmt: skip
@@ -53,6 +48,8 @@ PACKED_READING_BYTES = 50
 """The same in a checkpoint."""
 COSINES_BYTES = 64 * 64
 """Those of the probe `condensation`, compressed and in base64."""
+CONFIDENCE_BYTES = 2.4
+"""The probability of a training example's random label, compressed and in base64."""
 LABEL_BYTES = 0.6
 """A predicted label, compressed and in base64."""
 
@@ -97,6 +94,11 @@ def operations(recipe: Recipe, shape: tuple[int, ...] | None = None) -> float:
     if isinstance(model, MLP):
         weights = sum(n for _, n in _mlp(model, math.prod(shape), classes))
         return 6.0 * weights * recipe.batch
+    if isinstance(model, ViT):
+        patches = _patches(model, shape)
+        scored = 2 * model.depth * patches * model.inner  # by each patch: keys and values
+        own = shape[0] * model.patch**2 * model.width + sum(n for _, n in _blocks(model))
+        return 6.0 * recipe.batch * (patches * (own + scored) + model.width * classes)
     share = 4 / 85 if isinstance(model, ResNet18) else 3 / 21
     return 6.0 * parameters(recipe) * recipe.batch * shape[1] * shape[2] * share
 
@@ -115,6 +117,11 @@ def checkpoint_bytes(recipe: Recipe) -> int:
     for part, elements in tensors(recipe):
         copies = 2 + (1 if muon and part == "body" else slots)
         size += copies * (each * elements + TENSOR_BYTES)
+    heads, layers = recipe.random_labels, recipe.model.layers()
+    if isinstance(heads, Heads):
+        for inputs in map(layers.__getitem__, heads.layers(layers)):
+            size += 3 * (4 * (inputs + 1) * heads.n + 2 * TENSOR_BYTES)  # with the two of Adam
+            size += heads.standardize * (2 * 4 * inputs + 3 * TENSOR_BYTES)
     return size
 
 
@@ -127,6 +134,10 @@ def row_bytes(recipe: Recipe) -> int:
     audit = AUDIT_BYTES * sum(1 for _ in tensors(recipe))
     times, numbers = readings(recipe)
     probed = READING_BYTES * times * numbers + COSINES_BYTES * recipe.probes.condensation
+    heads = recipe.random_labels
+    if isinstance(heads, Heads) and heads.confidence:
+        kept = len(heads.layers(recipe.model.layers())) * recipe.data.sizes()[0]
+        probed += math.ceil(CONFIDENCE_BYTES * kept)
     return RECORD_BYTES + math.ceil(predictions) + EVALUATION_BYTES * evaluations + audit + probed
 
 
@@ -134,7 +145,7 @@ def readings(recipe: Recipe) -> tuple[int, int]:
     """At how many steps the recipe's probes are read, and how many numbers each time; the groups
     of the data set are an estimate."""
     model, probes = recipe.model, recipe.probes
-    blocks = model.depth if isinstance(model, Transformer) else 0
+    blocks = model.depth if isinstance(model, Attentive) else 0
     # Queries, keys and values are one tensor and three matrices.
     matrices = sum(part != "vector" for part, _ in tensors(recipe)) + 2 * blocks
     taps = model.depth if isinstance(model, MLP | TokenMLP) else blocks
@@ -149,9 +160,13 @@ def readings(recipe: Recipe) -> tuple[int, int]:
         "groups": 2 * (GROUPS if several else 1),
         "features": 4,
     }
+    heads = recipe.random_labels
+    if isinstance(heads, Heads):
+        # Five numbers a layer; three more, which at two times alone are read, do not count.
+        numbers["random_labels"] = 5 * len(heads.layers(model.layers()))
     interval = probes.every or recipe.evaluation_interval
-    times = 1 + math.ceil(recipe.total_steps / interval) if probes.on else 0
-    return times, sum(numbers[name] for name in probes.on)
+    times = 1 + math.ceil(recipe.total_steps / interval) if recipe.read else 0
+    return times, sum(numbers[name] for name in recipe.read)
 
 
 def tensors(recipe: Recipe) -> Iterator[Tensor]:
@@ -173,6 +188,8 @@ def tensors(recipe: Recipe) -> Iterator[Tensor]:
     shape, classes = IMAGES[recipe.data.name], len(recipe.data.labels())
     if isinstance(model, MLP):
         return _mlp(model, math.prod(shape), classes)
+    if isinstance(model, ViT):
+        return _vit(model, shape, classes)
     if isinstance(model, ResNet9):
         return _resnet(model, [2, 4, 8], 1, True, shape[0], classes)
     if isinstance(model, ResNet18):
@@ -230,12 +247,29 @@ def _token_mlp(model: TokenMLP, length: int, vocabulary: int, classes: int) -> I
 def _transformer(
     model: Transformer, length: int, vocabulary: int, classes: int
 ) -> Iterator[Tensor]:
-    width, hidden = model.width, model.mlp or 4 * model.width
-    inner = model.heads * (model.head_width or width // model.heads)
-    norms = [("vector", width)] * {"none": 0, "rms": 1, "layer": 2}[model.norm]
-    yield "stem", vocabulary * width
+    yield "stem", vocabulary * model.width
     if model.positions == "learned":
-        yield "stem", length * width
+        yield "stem", length * model.width
+    yield from _blocks(model)
+    if not model.tied:
+        yield "head", model.width * classes
+
+
+def _vit(model: ViT, shape: tuple[int, ...], classes: int) -> Iterator[Tensor]:
+    yield "stem", shape[0] * model.patch**2 * model.width
+    if model.positions == "learned":
+        yield "stem", _patches(model, shape) * model.width
+    yield from _blocks(model)
+    yield "head", model.width * classes
+
+
+def _patches(model: ViT, shape: tuple[int, ...]) -> int:
+    return shape[1] * shape[2] // model.patch**2
+
+
+def _blocks(model: Attentive) -> Iterator[Tensor]:
+    width, hidden, inner = model.width, model.mlp or 4 * model.width, model.inner
+    norms = [("vector", width)] * {"none": 0, "rms": 1, "layer": 2}[model.norm]
     layers = [(width, 3 * inner), (inner, width), (width, hidden), (hidden, width)]
     if model.gated:
         layers.append((width, inner))
@@ -245,5 +279,3 @@ def _transformer(
             yield "body", before * after
     if model.norm_at == "pre":
         yield from norms
-    if not model.tied:
-        yield "head", width * classes

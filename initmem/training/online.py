@@ -42,8 +42,12 @@ class Online(Training):
             network.stem.plane, network.body.plane = known.V1, known.V2
         return plant(network, self.recipe.init, known, self.seed)
 
-    def batch(self) -> tuple[Tensor, Tensor]:
-        """Inputs by their coordinates, see `data.preferences.batch`."""
+    def chosen(self) -> Tensor:
+        """None of a training set: a stream has pairs of its own for each step."""
+        return torch.empty(0, dtype=torch.int64)
+
+    def batch(self, chosen_B: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the next step; inputs by their coordinates, see `data.preferences.batch`."""
         made = batch(self.pairs, self.geometry, self.recipe.batch, self.seed, self.step)
         return made.inputs, made.targets
 

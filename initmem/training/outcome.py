@@ -68,6 +68,8 @@ class Outcome:
     readings: list[dict[str, Any]] = field(default_factory=list)
     cosines: bytes | None = None
     """Of rows of the final network, see `probes/weights.py`."""
+    confidences: bytes | None = None
+    """Of the final random-label heads, see `probes/random_labels.py`."""
     steps_to: StepsTo = field(default_factory=StepsTo)
     diverged_step: int | None = None
     aligned_step: int | None = None
@@ -132,6 +134,7 @@ class Outcome:
             "norms": [{k: _finite(v) for k, v in norm.items()} for norm in self.norms],
             "readings": [{k: _finite(v) for k, v in one.items()} for one in self.readings],
             "cosines": self.cosines,
+            "confidences": self.confidences,
             "audit": [asdict(drawn) for drawn in self.audit.drawn],
             "untouched": self.audit.untouched,
             "assigned": self.audit.assigned,

@@ -29,7 +29,9 @@ from initmem.training.optimizers import Stepper
 from initmem.training.outcome import Outcome, Predictor, weight_norms
 from initmem.training.penalty import Penalty
 from initmem.training.probes import Reading, read
+from initmem.training.probes.random_labels import confidences
 from initmem.training.probes.weights import packed_cosines
+from initmem.training.random_labels import RandomLabels
 
 EVALUATION_BATCH = 512
 STEPPERS: dict[str, Any] = {"loop": Stepper, "batched": Slots, "graph": Slots}
@@ -70,6 +72,13 @@ class Training:
         self.network = network.to(device).to(memory_format=self.format)
         self.start = {name: self._weight(name).clone() for name in self.audit.tensors}
         self.penalty = Penalty(recipe.penalty, self.network)
+        self.random_labels = RandomLabels(
+            recipe.random_labels,
+            recipe.model.layers(),
+            self.network,
+            len(data.train.targets),
+            seed,
+        )
         self.stepper = STEPPERS[engine](recipe.optim, self.network, recipe.total_steps)
         self.step, self.finite = 0, True
         self.losses_T = torch.zeros(recipe.total_steps, device=device)
@@ -106,6 +115,7 @@ class Training:
             "network": {k: v.clone() for k, v in self.network.state_dict().items()},
             "best": self.best,
             "optimizers": self.stepper.state(),
+            "random_labels": self.random_labels.state(),
             "losses": self.losses_T[: self.step].clone(),
             "curve": self.curve,
             "readings": self.readings,
@@ -118,6 +128,7 @@ class Training:
         self.step, self.curve, self.best = state["step"], state["curve"], state["best"]
         self.network.load_state_dict(state["network"])
         self.stepper.load(state["optimizers"])
+        self.random_labels.load(state["random_labels"])
         self.losses_T[: self.step] = state["losses"]
         self.readings, self.probing = state["readings"], state["probing"]
         self.seconds, self.before = state["seconds"], state["before"]
@@ -154,13 +165,17 @@ class Training:
         kept = {f"first.{name}": value for name, value in kept.items()}
         return kept if self.finite else {**kept, "diverged_step": course.diverged_step}
 
-    def batch(self) -> tuple[Tensor, Tensor]:
-        """Inputs, varied as the recipe says, and targets of the next step's examples."""
-        recipe, train = self.recipe, self.data.train
+    def chosen(self) -> Tensor:
+        """Places of the next step's examples in the training set, [B]."""
+        recipe, count = self.recipe, len(self.data.train.targets)
         epoch, place = divmod(self.step, recipe.steps_per_epoch)
         if place == 0 or not len(self.order_N):
-            self.order_N = order(len(train.targets), self.seed, "order", epoch).to(self.device)
-        chosen_B = self.order_N[place * recipe.batch : (place + 1) * recipe.batch]
+            self.order_N = order(count, self.seed, "order", epoch).to(self.device)
+        return self.order_N[place * recipe.batch : (place + 1) * recipe.batch]
+
+    def batch(self, chosen_B: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs of these training examples, varied as the recipe says, and their targets."""
+        train = self.data.train
         inputs = train.inputs.index_select(0, chosen_B)
         return self.vary(inputs), train.targets.index_select(0, chosen_B)
 
@@ -179,14 +194,17 @@ class Training:
 
     def update(self) -> None:
         """One step of the optimizer."""
-        inputs, targets = self.batch()
+        chosen_B = self.chosen()
+        inputs, targets = self.batch(chosen_B)
         loss = self.loss(inputs, targets)
         self.losses_T[self.step] = loss.detach()
         if self.recipe.optim.name == "exact":
             assert isinstance(self.network, Diagonal)
             diagonal.settle(self.network, inputs, targets)
         else:
-            self.penalty.added_to(loss).backward()
+            whole = self.random_labels.added_to(self.penalty.added_to(loss), chosen_B)
+            whole.backward()
+            self.random_labels.learn(chosen_B)
             self.stepper.step(self.step)
         self.step += 1
 
@@ -251,9 +269,8 @@ class Training:
         """Whether it is time to read the recipe's probes."""
         recipe = self.recipe
         interval = recipe.probes.every or recipe.evaluation_interval
-        last = self.step == recipe.total_steps or (bool(self.curve) and self.ended)
         fresh = not self.readings or self.readings[-1]["step"] < self.step
-        return self.finite and fresh and (self.step % interval == 0 or last)
+        return self.finite and fresh and (self.step % interval == 0 or self.at_end)
 
     def probe(self) -> float:
         """Read the recipe's probes, if there are any; training is not touched. Returns the
@@ -264,6 +281,11 @@ class Training:
         self.seconds += took
         self.probing += took
         return took
+
+    @property
+    def at_end(self) -> bool:
+        """Whether this step is the last."""
+        return self.step == self.recipe.total_steps or (bool(self.curve) and self.ended)
 
     @property
     def ended(self) -> bool:
@@ -289,6 +311,8 @@ class Training:
         outcome.final = self._tested(self.curve[-1]) if self.finite else None
         if self.finite and self.recipe.probes.condensation:
             outcome.cosines = packed_cosines(self.network)
+        if self.finite and getattr(self.recipe.random_labels, "confidence", False):
+            outcome.confidences = confidences(self)
         if self.best:
             self.network.load_state_dict(self.best)
             best = max(self.curve, key=lambda p: p["validation_accuracy"])

@@ -132,7 +132,7 @@ def _of_team(engine: str, team: list[Replica], data: Path, device: torch.device)
         clock = time.perf_counter()
         evaluate(training)
         evaluation = (time.perf_counter() - clock) / len(team)
-        if recipe.probes.on:
+        if recipe.read:
             for member in training.members:
                 member.probe()
         pack(training.members[0].state())

@@ -124,6 +124,63 @@ def test_classes_of_files_are_those_of_all_splits(
         load(section("svhn", classes="0,4-6", train=50, validation=9), tmp_path)
 
 
+def noisy(share: float, **fields: Any) -> Dataset:
+    return load(Digits(name="digits", label_noise=share, **fields), Path("data"))
+
+
+@pytest.mark.parametrize(
+    ("share", "wrong"), [(0.0, 0), (0.0009, 0), (0.0011, 1), (0.1, 50), (0.2994, 150), (0.4, 200)]
+)
+def test_wrong_labels_are_as_many_as_asked_for_and_of_training_alone(
+    share: float, wrong: int
+) -> None:
+    clean, data = noisy(0), noisy(share)
+    assert int((data.train.targets != clean.train.targets).sum()) == wrong
+    assert torch.equal(data.train.inputs, clean.train.inputs)
+    for split in ("validation", "test"):
+        assert torch.equal(getattr(data, split).targets, getattr(clean, split).targets)
+    assert (data.hash == clean.hash) == (wrong == 0)
+
+
+def test_wrong_labels_are_those_of_a_smaller_share_and_more() -> None:
+    clean = noisy(0).train.targets
+    few, many = noisy(0.1).train.targets, noisy(0.3).train.targets
+    assert torch.equal(few[few != clean], many[few != clean])
+    other = noisy(0.1, split=1).train.targets != noisy(0, split=1).train.targets
+    assert other.sum() == 50 and not torch.equal(other, few != clean)
+
+
+def test_a_wrong_label_is_any_other_class() -> None:
+    clean, data = noisy(0, train=1400), noisy(0.9, train=1400)
+    steps = (data.train.targets - clean.train.targets) % 10
+    counts = steps.bincount(minlength=10)
+    assert counts[0] == 140 and counts.sum() == 1400
+    assert counts[1:].min() > 100 and counts[1:].max() < 180, "1260 / 9 = 140, sd 11"
+    of_each = (clean.train.targets[steps > 0]).bincount() / clean.train.targets.bincount()
+    assert of_each.min() > 0.8
+    two = noisy(0.5, classes="3-4", train=100, validation=50).train.targets
+    assert set(two.tolist()) == {0, 1}
+
+
+def test_a_larger_training_set_begins_with_the_labels_of_a_smaller_one() -> None:
+    targets = [noisy(0.4, train=n).train.targets[:200] for n in (200, 500)]
+    clean = noisy(0).train.targets[:200]
+    both = (targets[0] != clean) & (targets[1] != clean)
+    assert both.sum() > 60 and torch.equal(targets[0][both], targets[1][both])
+
+
+@pytest.mark.parametrize("name", files.NAMES)
+def test_wrong_labels_of_files(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write(name, tmp_path, monkeypatch)
+    clean, data = (
+        load(section(name, train=40, validation=20, label_noise=n), tmp_path) for n in (0.0, 0.25)
+    )
+    wrong = data.train.targets != clean.train.targets
+    assert wrong.sum() == 10 and data.train.targets.max() < data.classes
+    for split in ("validation", "test"):
+        assert torch.equal(getattr(data, split).targets, getattr(clean, split).targets)
+
+
 def test_an_old_processed_folder_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from initmem.models import BUILDERS, build
 from initmem.models.taps import taps
 from initmem.study.recipe import variants
 from initmem.training.initialize import group_of
+from initmem.training.random_labels import pooled
 
 SMALL = {"width": 8, "heads": 2, "depth": 2}
 VARIANTS = [
@@ -18,7 +19,7 @@ VARIANTS = [
     {"norm_at": "post", "activation": "relu", "mlp": 5},
     {"norm": "rms", "gated": True, "positions": "none"},
 ]
-"""Of the Transformer."""
+"""Of the Transformer, and of the ViT."""
 
 
 def make(name: str, shape: tuple[int, ...], answers: int = 1, **fields: object) -> nn.Module:
@@ -67,6 +68,21 @@ def test_every_model_gives_logits_and_has_three_groups(name: str) -> None:
     assert network(x).shape == (2, 5)
     groups = {group_of(n) for n, _ in network.named_parameters()}
     assert groups == ({"stem", "head"} if name == "mlp" else {"stem", "body", "head"})
+
+
+@pytest.mark.parametrize("name", sorted(set(BUILDERS) - {"diagonal", "two_layer"}))
+def test_layers_are_modules_of_these_widths_in_order(name: str) -> None:
+    section = variants("model")[name].model_validate({"name": name, "width": 24})
+    tokens = variants("model")[name].kind == "tokens"  # type: ignore[attr-defined]  # each has one
+    network = make(name, (3,) if tokens else (3, 16, 16), width=24)
+    seen: dict[str, int] = {}
+    for layer in section.layers():  # type: ignore[attr-defined]  # of a model
+        network.get_submodule(layer).register_forward_hook(
+            lambda _module, _inputs, y, layer=layer: seen.update({layer: pooled(y).shape[1]})
+        )
+    network(torch.zeros(2, 3, dtype=torch.int64) if tokens else torch.randn(2, 3, 16, 16))
+    assert list(seen.items()) == list(section.layers().items())  # type: ignore[attr-defined]  # likewise
+    assert list(seen.values())[-1] == network.get_submodule("head").weight.shape[1]
 
 
 @pytest.mark.parametrize(
@@ -174,6 +190,62 @@ def test_a_gate_multiplies_what_the_heads_give() -> None:
     nn.init.eye_(gated.out.weight)
     with_gate, gated.gate = gated.attend(x_BLD), None
     torch.testing.assert_close(with_gate, gated.attend(x_BLD) * gate_BLI)
+
+
+def cut(x_BCHW: torch.Tensor) -> list[torch.Tensor]:
+    """The four quarters of images of 8x8 pixels, row by row."""
+    return [half for row in x_BCHW.split(4, 2) for half in row.split(4, 3)]
+
+
+def glued(quarters: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cat([torch.cat(quarters[:2], 3), torch.cat(quarters[2:], 3)], 2)
+
+
+@pytest.mark.parametrize("fields", VARIANTS, ids=str)
+def test_patches_of_a_vit_move_with_their_positions(fields: dict[str, object]) -> None:
+    network = make("vit", (3, 8, 8), **SMALL, **fields).double()
+    x_BCHW, order = torch.randn(5, 3, 8, 8, dtype=torch.float64), [2, 0, 3, 1]
+    moved_BCHW = glued([cut(x_BCHW)[place] for place in order])
+    logits_BC = network(x_BCHW)
+    stays = torch.isclose(network(moved_BCHW), logits_BC).all(dim=1)
+    torch.testing.assert_close(network(x_BCHW.to(memory_format=torch.channels_last)), logits_BC)
+    if fields.get("positions") == "none":
+        assert stays.all()
+        return
+    assert not stays.any()
+    positions_LD = network.stem.positions.weight
+    positions_LD.data = positions_LD.data[order]
+    torch.testing.assert_close(network(moved_BCHW), logits_BC)
+
+
+def test_a_patch_is_embedded_by_its_own_pixels() -> None:
+    network = make("vit", (3, 8, 8), **SMALL)
+    x_BCHW = torch.randn(2, 3, 8, 8)
+    weight_DP, places_LD = network.stem.patches.weight, network.stem.positions.weight
+    for place, quarter in enumerate(cut(x_BCHW)):
+        expected_BD = quarter.flatten(1) @ weight_DP.T + places_LD[place]
+        torch.testing.assert_close(network.stem(x_BCHW)[:, place], expected_BD)
+
+
+@pytest.mark.parametrize("fields", VARIANTS, ids=str)
+def test_each_patch_of_a_vit_attends_to_all(fields: dict[str, object]) -> None:
+    x_BLD = torch.randn(1, 4, 8)
+    for name, sees in (("vit", torch.ones(4, 4)), ("transformer", torch.ones(4, 4).tril())):
+        block = make(name, (4,) if name == "transformer" else (3, 8, 8), **SMALL, **fields).body[0]
+        slopes_LDLD = torch.autograd.functional.jacobian(lambda x, b=block: b(x)[0], x_BLD)[
+            :, :, 0
+        ]
+        assert torch.equal((slopes_LDLD.abs().sum((1, 3)) > 1e-9).float(), sees)
+
+
+def test_a_vit_answers_from_the_mean_over_patches() -> None:
+    network = make("vit", (3, 8, 8), **SMALL)
+    seen: dict[str, torch.Tensor] = {}
+    network.residual.register_forward_hook(lambda _tap, _x, h: seen.update(residual=h))
+    logits_BC = network(torch.randn(2, 3, 8, 8))
+    assert seen["residual"].shape == (2, 4, 8)
+    mean_BD = network.body[-1](seen["residual"]).mean(1)
+    torch.testing.assert_close(mean_BD @ network.head.weight.T, logits_BC)
 
 
 def test_norms_after_are_of_the_residual() -> None:

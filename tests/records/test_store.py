@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -50,6 +51,16 @@ def test_a_row_survives_its_text_exactly(of: Study) -> None:
     back = from_text(to_text(made))
     assert back == made and back["selected.test_accuracy"].hex() == (0.1 + 0.2).hex()
     assert "nan" not in to_text(made).decode().lower().split('"selected.test_predictions"')[0]
+
+
+def test_a_record_older_than_a_field_has_its_default(of: Study) -> None:
+    made = row(first_cell(of).replicas[0])
+    old = json.loads(to_text(made))
+    for field in ("init.kappa", "pretrain.name", "optim.decay_window", "eval_every"):
+        del old[field]
+    assert from_text(json.dumps(old).encode()) == {**made, "eval_every": None}
+    with pytest.raises(ValueError, match=r"optim\.lr: required"):
+        from_text(json.dumps({k: v for k, v in old.items() if k != "optim.lr"}).encode())
 
 
 def test_schema_has_every_field_a_recipe_can_set() -> None:
@@ -182,4 +193,4 @@ def test_the_meter_counts_what_kills_made_in_vain(tmp_path: Path) -> None:
 
 def test_binary_columns_are_known() -> None:
     predictions = ["selected.test_predictions", "final.test_predictions"]
-    assert row_module._BINARY == [*predictions, "cosines"]
+    assert row_module._BINARY == [*predictions, "cosines", "confidences"]

@@ -115,6 +115,23 @@ def test_one_fault(tmp_path: Path, old: str, new: str, found: str) -> None:
     assert {line.split(":")[1] for line in lines} == {found.split(":")[0]}
 
 
+def test_a_vit_says_what_it_does_not_take(tmp_path: Path) -> None:
+    text = changed(("name: resnet9, width: 8, norm: batch", "name: vit, width: 8, patch: 2"))
+    assert faults(tmp_path, text, "model.patch=3") == [
+        "--set: model.patch: must divide the 8x8 pixels of digits, got 3"
+    ]
+    assert faults(tmp_path, text, "data={name: cifar10}", "model.patch=7")[0].startswith(
+        "--set: model.patch: must divide the 32x32 pixels of cifar10, got 7"
+    )
+    [found] = faults(tmp_path, text, "model.width=9")
+    assert found.endswith("model.heads: must divide model.width 9")
+    [found] = faults(tmp_path, text, "probes.sink=true")
+    assert found == "--set: probes.sink: reads causal attention, vit has none"
+    [found] = faults(tmp_path, text, "resources.engine=batched")
+    assert "batched trains no vit; write loop, or auto, which takes loop" in found
+    study(tmp_path, text, "init.qk=2", "init.kappa=3", "resources.engine=auto")
+
+
 def test_what_ends_a_search_early(tmp_path: Path) -> None:
     for said, band in (("band < 0.1", 0.1), ("band<.25", 0.25), ("band < 5e-2", 0.05)):
         text = changed(("sampler: qmc", f"sampler: frontier, stop_when: {said}"))

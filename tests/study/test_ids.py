@@ -48,7 +48,7 @@ def test_an_arm_has_the_same_ids_alone_and_inside_a_larger_study(tmp_path: Path)
 def test_a_field_at_its_default_changes_no_id(tmp_path: Path) -> None:
     defaults = changed(
         ("norm: batch", "downsample: stride"),
-        ("train: 500, validation: 300", "split: 0, crop: 0, flip: false"),
+        ("train: 500, validation: 300", "split: 0, crop: 0, flip: false, label_noise: 0"),
         ("rule: kaiming", "rule: kaiming, stem: 1, body: 1.0"),
         ("eval_every: 50", "eval_every: 50\n  precision: float32"),
         ("batch: 50", "batch: 50, schedule: constant, weight_decay: 0"),
@@ -69,7 +69,13 @@ def test_how_a_study_is_written_changes_no_id(tmp_path: Path) -> None:
 
 def test_another_value_is_another_id(tmp_path: Path) -> None:
     old = _ids(study(tmp_path, STUDY))
-    for text in ("optim.batch=100", "data.split=1", "eval_every=51", "init.rule=lecun"):
+    for text in (
+        "optim.batch=100",
+        "data.split=1",
+        "data.label_noise=0.1",
+        "eval_every=51",
+        "init.rule=lecun",
+    ):
         assert not old & _ids(study(tmp_path, STUDY, text))
 
 

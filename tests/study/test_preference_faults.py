@@ -57,6 +57,8 @@ from tests.tiny import recipe
          "8: penalty.site: two_layer has no site"),
         ("eval_every: 10", "eval_every: 10\n  pretrain: {name: stage, steps: 3}",
          "8: pretrain.name: planted features are the pretraining: remove it, got stage"),
+        ("eval_every: 10", "eval_every: 10\n  random_labels: {name: heads}",
+         "8: random_labels.name: two_layer has no layer that a head could read"),
         ("features: true", "features: true, rank: true",
          "8: probes.rank: reads networks with classes, two_layer has none"),
         ("seeds: 2", "seeds: 2\nresources: {engine: batched}",

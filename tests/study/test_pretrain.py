@@ -51,6 +51,13 @@ def test_the_first_recipe_is_the_own_one_with_what_the_stage_says(tmp_path: Path
     assert first.probes.on == []
 
 
+def test_labels_of_both_trainings_are_wrong_alike(tmp_path: Path) -> None:
+    of = _replicas(study(tmp_path, STAGED, "data.label_noise=0.2"))[0].recipe
+    assert [stage.data.label_noise for stage in of.stages] == [0.2, 0.2]
+    found = faults(tmp_path, STAGED, "pretrain.label_noise=0.1")
+    assert found[0].startswith("--set: pretrain.label_noise: unknown field, allowed in pretrain")
+
+
 def test_no_stage_is_no_other_network(tmp_path: Path) -> None:
     none = changed(("  eval_every: 50\n", "  eval_every: 50\n  pretrain: {name: none}\n"))
     plain = [r.id for r in _replicas(study(tmp_path, STUDY))]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import zlib
 from typing import Any
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from initmem.models import build
 from initmem.study import size
+from initmem.study.data_section import IMAGES
 from initmem.study.objective_section import Probes
+from initmem.study.random_labels_section import Heads
 from initmem.study.recipe import Recipe, variants
 from initmem.study.token_data import Modular
 from initmem.training.checkpoint import pack
+from initmem.training.random_labels import RandomLabels
 from tests.diagonal import DESCENT, EXACT, diagonal
 from tests.pairs import planted
 
@@ -33,6 +39,9 @@ MODELS = [
     {"name": "transformer", "width": 16, "gated": True, "head_width": 3, "positions": "none"},
     {"name": "transformer", "width": 16, "tied": True},
     {"name": "nanogpt", "width": 12},
+    {"name": "vit", "width": 16, "patch": 2},
+    {"name": "vit", "width": 16, "gated": True, "head_width": 3, "positions": "none"},
+    {"name": "vit", "width": 16, "norm_at": "post", "norm": "rms", "mlp": 5},
     {"name": "token_mlp", "width": 16, "depth": 1, "embedding": 3},
     {"name": "token_mlp", "width": 16, "depth": 3, "bias": False},
 ]
@@ -56,7 +65,7 @@ def _network(recipe: Recipe) -> torch.nn.Module:
     if isinstance(recipe.data, Modular):
         length, vocabulary, classes = recipe.data.shape()
         return build(recipe.model, (length,), classes, vocabulary)
-    shape, classes = size.IMAGES[recipe.data.name], len(recipe.data.labels())
+    shape, classes = IMAGES[recipe.data.name], len(recipe.data.labels())
     return build(recipe.model, shape, classes, 0)
 
 
@@ -78,23 +87,25 @@ def test_parameters_are_the_networks(model: dict[str, Any]) -> None:
         ({"name": "transformer", "width": 64}, "modular"),
         ({"name": "transformer", "width": 64, "gated": True, "mlp": 32}, "modular"),
         ({"name": "token_mlp"}, "modular"),
+        ({"name": "vit", "width": 32}, "cifar100"),
+        ({"name": "vit", "width": 16, "depth": 1, "patch": 1, "mlp": 8}, "digits"),
     ],
 )
 def test_operations_are_about_those_of_the_network(model: dict[str, Any], data: str) -> None:
     """Within a third: who trains alone is a matter of a size, not of a tenth of it."""
     recipe = _recipe(model, data)
     tokens = recipe.data.name == "modular"
-    shape = (3,) if tokens else size.IMAGES[data]
+    shape = (3,) if tokens else IMAGES[data]
     inputs = torch.zeros(recipe.batch, *shape, dtype=torch.int64 if tokens else torch.float32)
-    with FlopCounterMode(display=False) as counter:
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         _network(recipe)(inputs).sum().backward()
     assert 0.67 < size.operations(recipe) / counter.get_total_flops() < 1.5
 
 
-@pytest.mark.parametrize("data", list(size.IMAGES))
-@pytest.mark.parametrize("name", ["resnet9", "resnet18", "resnet20", "mlp"])
+@pytest.mark.parametrize("data", list(IMAGES))
+@pytest.mark.parametrize("name", ["resnet9", "resnet18", "resnet20", "mlp", "vit"])
 def test_parameters_for_every_data_set(name: str, data: str) -> None:
-    recipe = _recipe({"name": name, "width": 3}, data)
+    recipe = _recipe({"name": name, "width": 4}, data)
     assert size.parameters(recipe) == sum(t.numel() for t in _network(recipe).parameters())
 
 
@@ -126,6 +137,25 @@ def test_a_record_grows_with_test_set_evaluations_and_tensors() -> None:
     assert size.checkpoint_bytes(probed) > size.checkpoint_bytes(small) + 5_000
     assert size.row_bytes(_recipe({"name": "resnet9", "width": 8}, "cifar10")) > 15_000
     assert size.row_bytes(_recipe({"name": "resnet110"})) > size.row_bytes(small) + 20_000
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_random_label_heads_count(standardize: bool) -> None:
+    plain = _recipe({"name": "resnet9", "width": 8})
+    heads = Heads(name="heads", at="stem,body.2", n=50, standardize=standardize, confidence=True)
+    recipe = plain.model_copy(update={"random_labels": heads})
+    assert size.readings(recipe) == (11, 2 * 5)
+    kept = size.row_bytes(recipe) - size.row_bytes(plain) - 110 * size.READING_BYTES
+    p_KN = torch.rand(2, 500).half().numpy().tobytes()
+    assert kept == pytest.approx(len(base64.b64encode(zlib.compress(p_KN))), rel=0.1)
+    layers = recipe.model.layers()
+    labels = RandomLabels(heads, layers, _network(recipe), 500, 0)
+    for name in labels.names:
+        labels.seen[name] = torch.rand(32, layers[name])
+    labels.learn(torch.arange(32))
+    told = size.checkpoint_bytes(recipe) - size.checkpoint_bytes(plain)
+    told -= 110 * size.PACKED_READING_BYTES
+    assert told == pytest.approx(len(pack(labels.state())), rel=0.1)
 
 
 @pytest.mark.parametrize("optim", [EXACT, DESCENT])

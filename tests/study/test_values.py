@@ -79,6 +79,21 @@ def test_a_number_of_many_digits_is_refused(tmp_path: Path) -> None:
     assert found == ["s.yaml:4: recipe.model.width: a number with too many digits"]
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("1", "must be less than 1, got 1"),
+        ("-0.1", "must be greater than or equal to 0, got -0.1"),
+        (".nan", "must be a finite number, got nan"),
+        ("true", "must be a valid number, got true"),
+        ("10%", "must be a valid number, got '10%'"),
+    ],
+)
+def test_label_noise_is_a_share_less_than_all(tmp_path: Path, text: str, problem: str) -> None:
+    found = faults(tmp_path, changed(("train: 500", f"train: 500, label_noise: {text}")))
+    assert found == [f"s.yaml:3: data.label_noise: {problem}"]
+
+
 @pytest.mark.parametrize("text", ["true", "True", "TRUE"])
 def test_true_is_a_boolean(tmp_path: Path, text: str) -> None:
     loaded = study(tmp_path, changed(("train: 500", f"train: 500, flip: {text}")))

@@ -34,6 +34,7 @@ OPTIMS: list[dict[str, Any]] = [
 ]
 RESNET = {"name": "resnet9", "width": 4}
 CONV = {"name": "resnet9", "width": 8}
+VIT = {"name": "vit", "width": 10, "heads": 2, "depth": 2}
 SHORT = {"batch": 10, "steps": 30}
 MODULAR = {"name": "modular", "p": 7}
 GATED = {"gated": True, "head_width": 3, "mlp": 11, "activation": "relu", "positions": "none"}
@@ -81,6 +82,12 @@ CASES = [
     ("batched", recipe(model={"name": "resnet20", "width": 8}, optim={"lr": 0.01, **SHORT})),
     *(("graph", of) for of in GRAPH),
     ("graph", recipe(model=RESNET, precision="bf16", data={"crop": 1, "flip": True})),
+    (
+        "graph",
+        recipe(
+            model=VIT, data={"crop": 1, "flip": True}, optim={"name": "adam", "lr": 0.01, **SHORT}
+        ),
+    ),
 ]
 cases = pytest.mark.parametrize(
     ("engine", "of"),
@@ -236,10 +243,11 @@ def test_what_batched_trains_not() -> None:
     pulled = recipe(data=data, model=plain, penalty=PENALTY)
     tied = recipe(data=data, model={**plain, "tied": True})
     text = recipe(data={"name": "text"}, model=plain)
-    assert [of.unstacked for of in (pulled, tied, text)] == [
+    assert [of.unstacked for of in (pulled, tied, text, recipe(model=VIT))] == [
         "transformer with a penalty",
         "transformer with model.tied true",
         "data set that asks 64 times, as text does",
+        "vit",
     ]
 
 

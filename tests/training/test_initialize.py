@@ -25,9 +25,13 @@ NETWORKS = {
         data={"name": "modular", "p": 7},
         model={"name": "transformer", "width": 32, "depth": 3, "gated": True, "head_width": 6},
     ),
+    "vit": recipe(
+        model={"name": "vit", "width": 32, "depth": 3, "gated": True, "head_width": 6, "patch": 2}
+    ),
 }
+ATTENTIVE = pytest.mark.parametrize("of", ["gated", "vit"])
 QUERIES_KEYS = 2 * 4 * 6
-"""Rows of the last one's qkv that are no values."""
+"""Rows of qkv of these two that are no values."""
 
 
 def network(of: Recipe) -> nn.Module:
@@ -100,23 +104,24 @@ PARTS = [
 ]  # fmt: skip
 
 
+@ATTENTIVE
 @pytest.mark.parametrize("rule", ["kaiming", "lecun", "torch", "gamma"])
-@pytest.mark.parametrize(("factor", "of"), PARTS, ids=[factor for factor, _ in PARTS])
+@pytest.mark.parametrize(("factor", "parts"), PARTS, ids=[factor for factor, _ in PARTS])
 def test_a_factor_multiplies_its_part_and_nothing_else(
-    factor: str, of: dict[str, slice], rule: str
+    factor: str, parts: dict[str, slice], rule: str, of: str
 ) -> None:
-    one, two = network(NETWORKS["gated"]), network(NETWORKS["gated"])
+    one, two = network(NETWORKS[of]), network(NETWORKS[of])
     before = initialize(one, init(rule=rule), seed=5)
     after = initialize(two, init(rule=rule, **{factor: 2.0}), seed=5)
     for name, weight in one.named_parameters():
-        rows = of.get(name.partition(".")[2].partition(".")[2], slice(0))
+        rows = parts.get(name.partition(".")[2].partition(".")[2], slice(0))
         expected = weight.detach().clone()
         expected[rows] *= 2
         assert torch.equal(two.get_parameter(name), expected), name
     stds = {d.tensor: (d.asked_std, d.measured_std) for d in before.drawn}
     for drawn in after.drawn:
         if "[" not in drawn.tensor:
-            times = 2 if drawn.tensor.partition(".")[2].partition(".")[2] in of else 1
+            times = 2 if drawn.tensor.partition(".")[2].partition(".")[2] in parts else 1
             wanted = tuple(times * std for std in stds[drawn.tensor])
             assert (drawn.asked_std, drawn.measured_std) == wanted
 
@@ -139,9 +144,12 @@ def test_parts_with_a_std_of_their_own_are_audited_apart() -> None:
     assert [d.tensor for d in together.drawn] == audit.tensors
 
 
+@ATTENTIVE
 @pytest.mark.parametrize("rule", ["gamma", "torch"])
-def test_what_is_added_to_the_residual_is_divided_by_the_root_of_its_depth(rule: str) -> None:
-    plain, deep = network(NETWORKS["gated"]), network(NETWORKS["gated"])
+def test_what_is_added_to_the_residual_is_divided_by_the_root_of_its_depth(
+    rule: str, of: str
+) -> None:
+    plain, deep = network(NETWORKS[of]), network(NETWORKS[of])
     initialize(plain, init(rule=rule), seed=5)
     initialize(deep, init(rule=rule, residual="depth"), seed=5)
     for name, weight in plain.named_parameters():
@@ -213,7 +221,7 @@ def test_kappa_moves_scale_between_early_layers_and_the_readout(kappa: float) ->
     torch.testing.assert_close(two(x_BCHW), one(x_BCHW))
 
 
-@pytest.mark.parametrize("name", ["resnet9", "gated"])
+@pytest.mark.parametrize("name", ["resnet9", "gated", "vit"])
 def test_kappa_holds_the_product_over_all_tensors(name: str) -> None:
     stds = [
         [d.asked_std for d in initialize(network(NETWORKS[name]), init(kappa=k), seed=0).drawn]

@@ -40,6 +40,8 @@ CUT = [
     recipe(data={"name": "modular", "p": 7, "equals": False},
            model={"name": "transformer", "width": 16, "tied": True, "gated": True},
            optim={"name": "adam", "lr": 0.01, "batch": 10, "steps": 30}),
+    recipe(model={"name": "vit", "width": 8, "depth": 2}, data={"crop": 1, "flip": True},
+           optim={"name": "muon", "lr": 0.01, "batch": 20, "steps": 30}),
 ]  # fmt: skip
 
 

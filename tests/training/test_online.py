@@ -64,7 +64,7 @@ def test_the_gradient_is_the_documents(arm: str, sign: int, output: float) -> No
     """G_j = mean of (y - p) a_j (1(w_j x > b) x - 1(w_j x' > b) x'), with p = 1/2 in the limit of
     small outputs."""
     training = begun(planted(arm, model={"sign": sign, "output": output}))
-    inputs, labels_B = training.batch()
+    inputs, labels_B = training.batch(training.chosen())
     training.loss(inputs, labels_B).backward()
     gradient = torch.cat([p.grad for p in training.network.parameters() if p.grad is not None])
     seen, w_ND = training.geometry.seen, weights(training)
@@ -83,7 +83,7 @@ def test_the_gradient_is_the_documents(arm: str, sign: int, output: float) -> No
 def test_a_step_is_the_documents(arm: str, update: str) -> None:
     training = begun(planted(arm, optim={"update": update}, init={"scale": 1.5}, rho=0.4))
     known, before = training.geometry, weights(training)
-    training.loss(*training.batch()).backward()
+    training.loss(*training.batch(training.chosen())).backward()
     gradient = -torch.cat([p.grad for p in training.network.parameters() if p.grad is not None])
     training.network.zero_grad()
     training.update()

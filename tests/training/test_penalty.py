@@ -65,7 +65,7 @@ def test_a_vector_on_the_sphere_or_at_its_centre_is_not_pulled() -> None:
 )
 def test_every_layer_of_a_site_is_seen_once(model: object, site: str, widths: list[int]) -> None:
     one = training(penalized(model, site=site))
-    inputs, targets = one.batch()
+    inputs, targets = one.batch(one.chosen())
     one.loss(inputs, targets)
     assert [h.shape[-1] for h in one.penalty.seen] == widths
     assert (torch.cat(one.penalty.seen) >= 0).all() == (site == "post")
@@ -77,7 +77,7 @@ def test_every_layer_of_a_site_is_seen_once(model: object, site: str, widths: li
 def test_a_step_goes_down_the_gradient_of_task_plus_penalty() -> None:
     of = penalized(TOKEN_MLP, radius=0.5, strength=3.0)
     one = training(of)
-    inputs, targets = one.batch()
+    inputs, targets = one.batch(one.chosen())
     start = {name: p.detach().clone() for name, p in one.network.named_parameters()}
 
     def whole(parameters: dict[str, Tensor]) -> Tensor:
@@ -113,7 +113,7 @@ def test_strength_0_is_no_penalty_and_a_strength_pins_the_radius() -> None:
 
 
 def _off_the_sphere(one: Training) -> float:
-    one.loss(*one.batch())
+    one.loss(*one.batch(one.chosen()))
     return float(sum(radial(h.detach(), 1.0) for h in one.penalty.seen))
 
 

@@ -21,12 +21,16 @@ from initmem.training.batched import Batched
 from initmem.training.checkpoint import pack, unpack
 from initmem.training.loop import train
 from initmem.training.outcome import Outcome
-from initmem.training.probes import PROBES, curvature, read
+from initmem.training.probes import PROBES as READERS
+from initmem.training.probes import curvature, read
 from initmem.training.probes.weights import packed_cosines
 from initmem.training.replica import Training
 from initmem.tune.block import head
 from tests.tiny import Memory, exhaust, first_cell, recipe, study
 
+PROBES = READERS.keys() - {"random_labels", "features"}
+"""Those that are switches of the section `probes`, but for that of planted features, which
+test_online.py looks at."""
 CPU = torch.device("cpu")
 MODULAR = {"name": "modular", "p": 7}
 FORMER = {"name": "transformer", "width": 12}
@@ -35,9 +39,8 @@ TOKENS = recipe(data=MODULAR, model={"name": "token_mlp", "embedding": 4, "width
                 penalty={"name": "radial"}, optim={"steps": 10, "batch": 8})  # fmt: skip
 ATTENTION = recipe(data=MODULAR, model=FORMER, optim={"name": "adamw", "lr": 0.01, "steps": 20,
                    "batch": 8})  # fmt: skip
+VIT = recipe(model={"name": "vit", "width": 8, "depth": 2}, optim={"steps": 10})
 RESNET = recipe(model={"name": "resnet9", "width": 8}, optim={"steps": 10})
-OTHERS = PROBES.keys() - {"features"}
-"""That one is of planted features, see test_online.py."""
 CASES = [
     ("loop", MLP, {"sink"}),
     ("loop", TOKENS, {"sink"}),
@@ -45,6 +48,7 @@ CASES = [
     ("loop", RESNET, {"sink", "radial_share", "hessian"}),
     ("batched", MLP, {"sink"}),
     ("batched", ATTENTION, {"radial_share"}),
+    ("loop", VIT, {"sink"}),
 ]
 
 
@@ -62,7 +66,7 @@ def _few_products(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def probed(of: Recipe, without: set[str] = frozenset(), **more: Any) -> Recipe:
-    switches = dict.fromkeys(OTHERS - without, True)
+    switches = dict.fromkeys(PROBES - without, True)
     return Recipe.model_validate({**of.model_dump(), "probes": switches | more})
 
 
@@ -84,13 +88,13 @@ def text(outcome: Outcome) -> str:
     return json.dumps({**outcome.row(), "cosines": (outcome.cosines or b"").hex()}, default=repr)
 
 
-@some(0, 6)
+@some(0, 7)
 def test_with_and_without_probes_all_else_is_equal(
     engine: str, of: Recipe, without: set[str]
 ) -> None:
     plain, seen = finished(of, engine), finished(probed(of, without, every=8), engine)
     assert not plain.readings and plain.cosines is None and seen.cosines
-    assert {reading["probe"] for reading in seen.readings} == OTHERS - without
+    assert {reading["probe"] for reading in seen.readings} == PROBES - without
     assert torch.equal(plain.losses_T, seen.losses_T)
     ours, theirs = seen.row(), plain.row()
     assert {name for name in ours if ours[name] != theirs[name]} == {"readings", "cosines"}
@@ -162,7 +166,7 @@ def test_seconds_of_probes_are_counted_once_and_with_those_who_took_them(
         return {("a", "b"): 1.0}
 
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    monkeypatch.setitem(PROBES, "radius", lambda training: passes(5))
+    monkeypatch.setitem(READERS, "radius", lambda training: passes(5))
     monkeypatch.setattr(Batched, "update", lambda self: passes(2) and step(self))
     ofs = recipe(), recipe(probes={"radius": True})
     trainings = [Training(of, 0, load(of.data, Path("data")), CPU, "batched") for of in ofs]
@@ -207,7 +211,7 @@ def test_a_row_keeps_readings_and_the_final_cosines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("of", "without"), [(MLP, {"sink"}), (TOKENS, {"sink"}), (RESNET, {"sink", "radial_share"}),
-                        (ATTENTION, {"radius", "radial_share", "rank"})]
+                        (VIT, {"sink"}), (ATTENTION, {"radius", "radial_share", "rank"})]
 )  # fmt: skip
 def test_the_plan_knows_how_many_numbers_are_read(of: Recipe, without: set[str]) -> None:
     of = probed(of, without)
@@ -230,4 +234,9 @@ def test_a_reading_is_about_as_large_as_told() -> None:
 @pytest.mark.parametrize("name", ["radial_share", "sink"])
 def test_probes_of_what_the_network_lacks_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"resnet9 has no (pre-activations|attention)"):
-        probed(RESNET, PROBES.keys() - {name})
+        probed(RESNET, PROBES - {name})
+
+
+def test_the_sink_of_a_vit_is_refused() -> None:
+    with pytest.raises(ValueError, match="reads causal attention, vit has none"):
+        probed(VIT)

@@ -18,6 +18,7 @@ from initmem.training.probes.curvature import hessian
 from initmem.training.probes.features import features
 from initmem.training.probes.hidden import radial_share, radius
 from initmem.training.probes.looking import Values, at_rest
+from initmem.training.probes.random_labels import random_labels
 from initmem.training.probes.weights import condensation, rank
 
 if TYPE_CHECKING:
@@ -35,13 +36,14 @@ PROBES: dict[str, Callable[[Training], Values]] = {
     "sink": sink,
     "groups": groups,
     "features": features,
+    "random_labels": random_labels,
 }
 
 
 def read(training: Training) -> list[Reading]:
     """The readings of the recipe's probes at this step."""
     with at_rest(training.network):
-        found = {name: PROBES[name](training) for name in training.recipe.probes.on}
+        found = {name: PROBES[name](training) for name in training.recipe.read}
     step = training.step
     return [
         {"step": step, "probe": name, "quantity": what, "where": where, "value": value}

@@ -82,8 +82,8 @@ def cosines(matrix: Tensor) -> Tensor:
 
 def packed_cosines(network: nn.Module) -> bytes:
     """The cosines of the first k <= 64 rows of the first hidden weight matrix, k x k bytes, row by
-    row: int8, 100 times the cosine. That is the first layer that is no embedding; of a Transformer
-    the queries of the first block."""
+    row: int8, 100 times the cosine. That is the first layer that is no embedding; of a decoder the
+    queries of the first block."""
     embeddings = {n for n, m in network.named_modules() if isinstance(m, nn.Embedding)}
     first_hidden = next(
         matrix

@@ -22,17 +22,20 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from initmem.data.dataset import Dataset, Split, assemble, assemble_tokens
+from initmem.data.preferences import gaussian_pairs
 from initmem.data.regression import sparse_regression
 from initmem.models import build
 from initmem.study.data_section import IMAGES
 from initmem.study.load import load
 from initmem.study.plan import Arm, arms, draws, resolve
+from initmem.study.preference_data import GaussianPairs
 from initmem.study.recipe import Recipe
 from initmem.study.regression_data import SparseRegression
 from initmem.study.size import operations
 from initmem.study.spec import Study
 from initmem.study.token_data import Tokens
 from initmem.training.replica import Training
+from initmem.training.stages import training_of
 from initmem.tune.process import arithmetic
 
 WARM_UP, TIMED = 2, 5
@@ -49,7 +52,7 @@ class Cost:
 
 
 def operations_a_step(recipe: Recipe) -> float:
-    if isinstance(recipe.data, SparseRegression):
+    if isinstance(recipe.data, SparseRegression | GaussianPairs):
         return operations(recipe)
     noise = _noise(recipe, recipe.batch)
     with torch.device("meta"):
@@ -67,9 +70,8 @@ def seconds_a_step(recipe: Recipe, threads: int, device: torch.device) -> float:
             start = time.perf_counter()
             training.update()
             return time.perf_counter() - start
-        training = Training(
-            recipe, 0, _noise(recipe, recipe.batch * (WARM_UP + TIMED)).to(device), device
-        )
+        data = _noise(recipe, recipe.batch * (WARM_UP + TIMED)).to(device)
+        training = training_of(recipe)(recipe, 0, data, device)
         times = []
         for _ in range(WARM_UP + TIMED):
             start = time.perf_counter()
@@ -94,6 +96,8 @@ def _noise(recipe: Recipe, count: int) -> Dataset:
         return assemble_tokens(recipe.data, [tokens] * 3)
     if isinstance(recipe.data, SparseRegression):
         return sparse_regression(recipe.data)
+    if isinstance(recipe.data, GaussianPairs):
+        return gaussian_pairs(recipe.data)
     shape, classes = IMAGES[recipe.data.name], len(recipe.data.labels())
     images = Split(drawn(256, count, *shape).to(torch.uint8), drawn(classes, count))
     return assemble("image", classes, 0, images, images, images)

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from initmem.data.geometry import Geometry
 from initmem.study.seeds import fold
 from initmem.study.token_data import Tokens
 
@@ -19,10 +20,11 @@ from initmem.study.token_data import Tokens
 @dataclass(frozen=True, eq=False)
 class Split:
     inputs: Tensor
-    """Images: uint8 [N, C, H, W]; tokens: int64 [N, L]; vectors: float64 [N, D]."""
+    """Images: uint8 [N, C, H, W]; tokens: int64 [N, L]; vectors: float64 [N, D]; pairs: float32
+    [N, 2, D]."""
     targets: Tensor
     """int64 [N], classes from 0; [N, T] where the network answers at its last T positions. Of
-    vectors float64 [N]: numbers, not classes."""
+    vectors float64 [N]: numbers, not classes. Of pairs 1 where the first is preferred, else 0."""
 
     def to(self, device: torch.device | str) -> Split:
         return Split(self.inputs.to(device), self.targets.to(device))
@@ -30,9 +32,9 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    kind: Literal["image", "tokens", "vector"]
+    kind: Literal["image", "tokens", "vector", "pairs"]
     shape: tuple[int, ...]
-    """(C, H, W) of an image, (L,) of a sequence, (D,) of a vector."""
+    """(C, H, W) of an image, (L,) of a sequence, (D,) of a vector or of each of a pair."""
     classes: int
     """1 for numbers."""
     vocabulary: int
@@ -59,6 +61,8 @@ class Dataset:
     each name."""
     pretrained: Tensor | None = None
     """What an ideal pretraining knows: the coefficients of its task, float64 [D]."""
+    geometry: Geometry | None = None
+    """Of pairs."""
 
     def to(self, device: torch.device | str) -> Dataset:
         return replace(
@@ -72,6 +76,7 @@ class Dataset:
             symmetric=None if self.symmetric is None else self.symmetric.to(device),
             groups={name: group.to(device) for name, group in self.groups.items()},
             pretrained=None if self.pretrained is None else self.pretrained.to(device),
+            geometry=self.geometry and self.geometry.to(device),
         )
 
     def accuracy(self, right: Tensor) -> float:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from initmem.data import arithmetic, composition, files, images, regression, text
+from initmem.data import arithmetic, composition, files, images, preferences, regression, text
 from initmem.data.dataset import Dataset
 from initmem.study.data_section import CIFAR, SVHN, Data, FashionMNIST
+from initmem.study.preference_data import GaussianPairs
 from initmem.study.recipe import variants
 from initmem.study.regression_data import SparseRegression
 from initmem.study.spec import UserError
@@ -23,6 +24,7 @@ COMPUTED: dict[str, Callable[[Any], Dataset]] = {
     "anchors": composition.anchors,
     "permutations": composition.permutations,
     "sparse_regression": regression.sparse_regression,
+    "gaussian_pairs": preferences.gaussian_pairs,
 }
 """What is read from no file."""
 UNFETCHED = {
@@ -34,7 +36,7 @@ UNFETCHED = {
 
 def of_seed(data: Data, seed: int) -> Data:
     """The data set of a replica with that seed: where each draws its own, that one."""
-    if isinstance(data, SparseRegression) and data.split is None:
+    if isinstance(data, SparseRegression | GaussianPairs) and data.split is None:
         return data.model_copy(update={"split": seed})
     return data
 

@@ -13,6 +13,7 @@ from initmem.models.diagonal import diagonal
 from initmem.models.resnet import cifar_resnet, resnet9, resnet18
 from initmem.models.shallow import mlp, token_mlp
 from initmem.models.transformer import transformer
+from initmem.models.two_layer import two_layer
 from initmem.models.vit import vit
 from initmem.study.section import Section
 
@@ -28,6 +29,7 @@ BUILDERS = {
     "nanogpt": transformer,
     "vit": vit,
     "diagonal": diagonal,
+    "two_layer": two_layer,
 }
 
 

@@ -2,7 +2,8 @@
 
 Accuracies are in percent, losses in nats, seconds in wall time; of regression (data of kind
 vector), accuracies are in percent of the targets' mean square that is explained, 100 (1 - MSE /
-mean square), losses are mean squared errors, and predictions are not kept. Columns that start
+mean square), losses are mean squared errors, and predictions are not kept; of pairs, see
+study/preference_data.py for accuracies and training/objective.py for losses. Columns that start
 with `run.` tell of the run (when, where, how long) and may differ between two runs of one study;
 all others are bitwise the same for the same recipe, seed, threads and kind of device.
 """
@@ -49,6 +50,7 @@ _PREDICTOR = {
     "test_predictions": pa.binary(),  # a byte an answer: the predicted class
     "ood_accuracy": pa.float64(),  # out of distribution, by the answers of understanding
     "symmetric_accuracy": pa.float64(),  # and by those of knowing pairs by heart
+    "alignment": pa.float64(),  # of on-target neurons: mean cosine to the limit of their arm
 }
 
 _CURVE = pa.struct({n: kind for n, kind in _PREDICTOR.items() if not n.startswith("test_")})
@@ -97,6 +99,7 @@ SCHEMA = pa.schema(
         "interpolated_epoch": pa.float64(),
         "steps_to_train": pa.int64(),  # first evaluation with the share of `steps_to.train`
         "steps_to_validation": pa.int64(),  # null: not within the budget
+        "aligned_step": pa.int64(),  # first evaluation with `optim.stop_alignment`; or null
         **{f"selected.{name}": kind for name, kind in _PREDICTOR.items()},
         **{f"final.{name}": kind for name, kind in _PREDICTOR.items()},
         "loss_tenth_before": pa.float64(),  # mean batch loss, last but one tenth of the budget

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from initmem.study.preference_data import GaussianPairs
 from initmem.study.regression_data import SparseRegression
 from initmem.study.section import Count, Fraction, Section, Seed, invalid
 from initmem.study.token_data import Addition, Anchors, Modular, Permutations, Text
@@ -200,6 +201,7 @@ Data = Annotated[
     | Anchors
     | Permutations
     | Text
-    | SparseRegression,
+    | SparseRegression
+    | GaussianPairs,
     Field(discriminator="name"),
 ]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from initmem.study.section import NonNegative, Positive, Section
+from initmem.study.section import Fraction, NonNegative, Positive, Section
 
 
 class Init(Section):
@@ -61,4 +61,18 @@ class DiagonalRule(Section):
     """Scale of the readout after pretraining."""
 
 
-Initialization = Annotated[FixedRule | GammaRule | DiagonalRule, Field(discriminator="rule")]
+class PlantedRule(Section):
+    """The start of a network with planted features: on-target neurons uniform on the sphere of
+    V_1, off-target neurons +-(sqrt(1 - spread^2) theta_2 + spread xi), where xi is uniform on the
+    sphere of V_2 orthogonal to theta_2, all times scale. Noise depends on the seed alone."""
+
+    rule: Literal["planted"]
+    scale: Positive = 1.0
+    """Norm of each neuron's weights."""
+    spread: Fraction = 0.1
+    """Share of what is no feature in off-target neurons."""
+
+
+Initialization = Annotated[
+    FixedRule | GammaRule | DiagonalRule | PlantedRule, Field(discriminator="rule")
+]

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from initmem.study.section import Count, Positive, Section, Size, invalid
+from initmem.study.section import Count, NonNegative, Positive, Section, Size, invalid
 
 
 class Network(Section):
@@ -212,7 +212,41 @@ class Diagonal(Network):
         return self.name
 
 
+class TwoLayer(Network):
+    """A reward sum_j a_j relu(w_j x - threshold), whose on-target neurons start in the subspace of
+    the task that is trained, off-target neurons in that of another; only the w_j are trained
+    (after arXiv 2605.12908)."""
+
+    kind: ClassVar[str] = "pairs"
+    name: Literal["two_layer"]
+    neurons: Size = 16
+    """On-target."""
+    off: Size = 4
+    """Off-target."""
+    threshold: NonNegative = 1.5
+    sign: Literal[1, -1] = 1
+    """Of all a_j, which have size 1. 1 for labels whose second Hermite coefficient is positive, as
+    of link h2, -1 for those where it is negative, as of h4."""
+    output: NonNegative = 0.0
+    """Scale of the mean over neurons in the logits of preferences. 0 is the limit of small
+    outputs, in which neurons do not know of each other; gradients are divided by output / number
+    of neurons, so that they have this limit."""
+
+    @property
+    def unstacked(self) -> str:
+        return self.name
+
+
 Model = Annotated[
-    ResNet9 | ResNet18 | CifarResNet | MLP | TokenMLP | Transformer | NanoGPT | ViT | Diagonal,
+    ResNet9
+    | ResNet18
+    | CifarResNet
+    | MLP
+    | TokenMLP
+    | Transformer
+    | NanoGPT
+    | ViT
+    | Diagonal
+    | TwoLayer,
     Field(discriminator="name"),
 ]

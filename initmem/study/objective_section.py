@@ -64,6 +64,11 @@ class Probes(Section):
     """Validation loss and accuracy by group of answers: digits of a sum; characters of a text by
     what tells them."""
 
+    features: bool = False
+    """Of planted features, the mean over neurons of |cosines|: of on-target neurons to theta_1
+    (on_target) and to the limit of their arm (to_limit), of off-target neurons to theta_2 (kept)
+    and to theta_1 (captured)."""
+
     @property
     def on(self) -> list[str]:
         """The names of the probes that are read."""

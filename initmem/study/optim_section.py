@@ -91,6 +91,22 @@ class Muon(Optim):
     momentum: Fraction = 0.95
 
 
+class OnlineSGD(Optim):
+    """SGD of a network with planted features on a stream: each step has pairs of its own."""
+
+    name: Literal["online_sgd"]
+    update: Literal["tangential", "free"] = "tangential"
+    """tangential: the gradient of a neuron without its component along the neuron's weights,
+    which have after each step the norm that they began with."""
+    stop_alignment: Share = 0.95
+    """The stop rule: the first evaluation at which the mean cosine of on-target neurons to the
+    limit of their arm (theta_1, the weak teacher, or what V_1 leaves of it) is at or above
+    this."""
+    beyond: Annotated[float, Field(ge=1)] = 1.5
+    """Training goes on to the first evaluation at or after this many times the step at which the
+    stop rule was met."""
+
+
 class Exact(Section):
     """Of a diagonal network: one step to where gradient flow on the whole training set ends, the
     minimizer of the penalty that its start implies (arXiv 2602.20062, Theorem 4.1)."""
@@ -111,4 +127,6 @@ class Exact(Section):
     clip: ClassVar[None] = None
 
 
-Optimizer = Annotated[SGD | Momentum | Adam | RMSprop | Muon | Exact, Field(discriminator="name")]
+Optimizer = Annotated[
+    SGD | Momentum | Adam | RMSprop | Muon | OnlineSGD | Exact, Field(discriminator="name")
+]

@@ -18,12 +18,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ValidationError, model_validator
 
-from initmem.study import diagonal_rules
+from initmem.study import diagonal_rules, preference_rules
 from initmem.study.data_section import IMAGES, Data
-from initmem.study.init_section import DiagonalRule, Initialization
-from initmem.study.model_section import MLP, Attentive, Diagonal, Model, TokenMLP, ViT
+from initmem.study.init_section import Init, Initialization
+from initmem.study.model_section import (
+    MLP,
+    Attentive,
+    Diagonal,
+    Model,
+    TokenMLP,
+    TwoLayer,
+    ViT,
+)
 from initmem.study.objective_section import NoPenalty, Penalty, Probes, Radial, StepsTo
 from initmem.study.optim_section import Optimizer
+from initmem.study.preference_data import GaussianPairs
 from initmem.study.pretrain_section import NoPretraining, Pretraining, Stage
 from initmem.study.random_labels_section import Heads, NoHeads, RandomLabels
 from initmem.study.section import Count, Section, invalid
@@ -62,6 +71,7 @@ class Recipe(Section):
                 "probes.radial_share", f"{self.model.name} has no pre-activations to read"
             )
         diagonal_rules.check(self)
+        preference_rules.check(self)
         self._readable()
         if not isinstance(self.model, Attentive):
             self._without_attention()
@@ -69,7 +79,7 @@ class Recipe(Section):
             self._patched(self.model)
         elif self.model.tied:
             self._tied()
-        if self.optim.batch is not None and self.optim.batch > train:
+        if not self.streams and self.optim.batch is not None and self.optim.batch > train:
             raise invalid("optim.batch", f"at most the {train} training examples, or null for all")
         if (self.optim.epochs is None) == (self.optim.steps is None):
             raise invalid("optim.epochs", "give either optim.epochs or optim.steps")
@@ -103,7 +113,7 @@ class Recipe(Section):
         rule = f"{self.model.name} with model.tied true has no readout of its own"
         if isinstance(self.pretrain, Stage):
             raise invalid("pretrain.name", f"draws the readout anew, {rule}")
-        assert not isinstance(self.init, DiagonalRule)
+        assert isinstance(self.init, Init)
         if self.init.kappa != 1:
             raise invalid("init.kappa", f"divides the readout, {rule}")
 
@@ -123,7 +133,7 @@ class Recipe(Section):
             self.data.untested(first.data)  # type: ignore[union-attr]  # all that have a stage
 
     def _without_attention(self) -> None:
-        fields = () if isinstance(self.init, DiagonalRule) else ("qk", "vo", "mlp", "residual")
+        fields = ("qk", "vo", "mlp", "residual") if isinstance(self.init, Init) else ()
         for field in fields:
             if getattr(self.init, field) != type(self.init).model_fields[field].default:
                 raise invalid(f"init.{field}", f"{self.model.name} has no attention")
@@ -176,7 +186,8 @@ class Recipe(Section):
     @property
     def graphed(self) -> bool:
         """Whether `engine: graph` can train it."""
-        return not isinstance(self.model, Diagonal) and not isinstance(self.random_labels, Heads)
+        alone = isinstance(self.model, Diagonal | TwoLayer)
+        return not alone and not isinstance(self.random_labels, Heads)
 
     @property
     def read(self) -> list[str]:
@@ -185,12 +196,20 @@ class Recipe(Section):
         return [*self.probes.on, *["random_labels"] * heads]
 
     @property
+    def streams(self) -> bool:
+        """Whether each step has examples of its own."""
+        return isinstance(self.data, GaussianPairs)
+
+    @property
     def batch(self) -> int:
         """Examples a step."""
         return self.optim.batch or self.data.sizes()[0]
 
     @property
     def steps_per_epoch(self) -> int:
+        """Of a stream, the whole budget."""
+        if self.streams:
+            return self.total_steps
         return self.data.sizes()[0] // self.batch
 
     @property
@@ -249,9 +268,9 @@ def field_types() -> dict[str, Any]:
 
 
 def base_type(annotation: Any) -> type:
-    """int, float, bool or str: the type behind Optional and Literal."""
+    """int, float, bool or str: the type behind Optional and Literal, whose values are of one."""
     if typing.get_origin(annotation) is Literal:
-        return str
+        return type(typing.get_args(annotation)[0])
     plain = [m for m in _members(annotation) if m is not type(None)]
     return base_type(plain[0]) if plain[0] is not annotation else annotation
 

@@ -19,14 +19,17 @@ from initmem.study.model_section import (
     ResNet18,
     TokenMLP,
     Transformer,
+    TwoLayer,
     ViT,
 )
+from initmem.study.preference_data import GaussianPairs
 from initmem.study.random_labels_section import Heads
 from initmem.study.recipe import Recipe
 from initmem.study.regression_data import SparseRegression
 from initmem.study.token_data import Tokens
 
-SLOTS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adam": 2, "adamw": 2, "muon": 2, "exact": 0}
+SLOTS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adam": 2, "adamw": 2, "muon": 2, "online_sgd": 0,
+         "exact": 0}  # fmt: skip
 """Numbers that an optimizer keeps for a parameter; Muon keeps one for the body's matrices."""
 
 CHECKPOINT_BYTES = 4096
@@ -82,6 +85,8 @@ def operations(recipe: Recipe, shape: tuple[int, ...] | None = None) -> float:
         if recipe.optim.name == "exact":  # a symmetric product of count x d by d x count
             return float(NEWTON * count**2 * data.d)
         return 6.0 * recipe.batch * data.d
+    if isinstance(data, GaussianPairs):  # two inputs, and no gradient to them
+        return 8.0 * parameters(recipe) * recipe.batch
     if isinstance(data, Tokens):
         each = 1 if isinstance(model, TokenMLP) else data.shape()[0]
         return 6.0 * parameters(recipe) * recipe.batch * each
@@ -153,6 +158,7 @@ def readings(recipe: Recipe) -> tuple[int, int]:
         "hessian": 4,
         "sink": blocks,
         "groups": 2 * (GROUPS if several else 1),
+        "features": 4,
     }
     heads = recipe.random_labels
     if isinstance(heads, Heads):
@@ -168,6 +174,11 @@ def tensors(recipe: Recipe) -> Iterator[Tensor]:
     model = recipe.model
     if isinstance(recipe.data, SparseRegression):
         return iter([*2 * [("stem", recipe.data.d)], *2 * [("head", recipe.data.d)]])
+    if isinstance(recipe.data, GaussianPairs):
+        assert isinstance(model, TwoLayer)
+        return iter(
+            [(p, n * recipe.data.d) for p, n in (("stem", model.neurons), ("body", model.off))]
+        )
     if isinstance(recipe.data, Tokens):
         token_shape = recipe.data.shape()
         if isinstance(model, TokenMLP):

@@ -1,8 +1,11 @@
 """What answers are held against their targets by: classes by cross-entropy and the percent that is
-right, numbers by the squared error and the percent of the targets' mean square that is explained.
+right, numbers by the squared error and the percent of the targets' mean square that is explained,
+preferences by the Bradley-Terry loss.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +19,17 @@ def loss(outputs: Tensor, targets: Tensor) -> Tensor:
     if targets.is_floating_point():
         return F.mse_loss(outputs, targets)
     return F.cross_entropy(outputs.flatten(0, -2), targets.flatten())
+
+
+def preference_loss(margins_B: Tensor, labels_B: Tensor, slope: float) -> Tensor:
+    """(-log P(label) - log 2) / slope, float [B], where the first of a pair is preferred (label 1)
+    with probability sigmoid(slope margin): 0 without a preference, below 0 for a good one, and at
+    slope 0 the limit, (1/2 - label) margin (Bradley and Terry 1952)."""
+    if slope == 0:
+        return (0.5 - labels_B) * margins_B
+    signs_B = 1 - 2 * labels_B
+    # In float64, for at small slopes the difference is one of nearly equal numbers.
+    return (F.softplus(signs_B * slope * margins_B.double()) - math.log(2)) / slope
 
 
 def total(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -16,8 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from initmem.models.two_layer import TwoLayer
 from initmem.study.schedule import decays, learning_rate
 from initmem.training.initialize import group_of
+from initmem.training.tangent import Tangent
 
 
 class Stepper:
@@ -28,12 +30,16 @@ class Stepper:
         self.parameters: list[Tensor] = list(network.parameters())
         self.kernels = _Kernels([])
         self.optimizers = self._build(network)
+        self.tangent: Tangent | None = None
+        if optim.name == "online_sgd":
+            assert isinstance(network, TwoLayer)
+            self.tangent = Tangent(network, optim.update)
 
     def _build(self, network: nn.Module) -> list[Optimizer]:
         o, parameters = self.optim, self.parameters
         if o.name == "exact":  # takes no steps along a gradient
             return []
-        if o.name == "sgd":
+        if o.name in ("sgd", "online_sgd"):
             return [torch.optim.SGD(parameters, lr=o.lr)]
         if o.name == "momentum":
             return [torch.optim.SGD(parameters, o.lr, o.momentum, nesterov=o.nesterov)]
@@ -60,6 +66,8 @@ class Stepper:
         rate = learning_rate(self.optim, index, self.total)
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         assert len(gradients) == len(self.parameters), "a parameter got no gradient"
+        if self.tangent:
+            self.tangent.project()
         if self.optim.clip is not None:
             nn.utils.clip_grad_norm_(self.parameters, self.optim.clip)
         decay = decays(self.optim, index)
@@ -73,6 +81,8 @@ class Stepper:
                 group["lr"] = rate
             optimizer.step()
         self.kernels.unflatten()
+        if self.tangent:
+            self.tangent.rescale()
         for parameter in self.parameters:
             parameter.grad = None
 

@@ -36,6 +36,8 @@ class Predictor:
     """On examples out of distribution, by the answers of one who has understood."""
     symmetric_accuracy: float | None = None
     """On the same, by the answers of one who knows pairs by heart."""
+    alignment: float | None = None
+    """Of planted features: mean cosine of on-target neurons to the limit of their arm."""
 
     def curve_point(self) -> dict[str, float]:
         """All but what the test set says, as far as it is known."""
@@ -70,6 +72,8 @@ class Outcome:
     """Of the final random-label heads, see `probes/random_labels.py`."""
     steps_to: StepsTo = field(default_factory=StepsTo)
     diverged_step: int | None = None
+    aligned_step: int | None = None
+    """Of planted features: the first evaluation at which the stop rule was met."""
     before: dict[str, Any] = field(default_factory=dict)
     """Columns that tell of the first of two trainings."""
 
@@ -91,11 +95,12 @@ class Outcome:
         return next((int(step) for step in reached), None)
 
     def state(self) -> str:
-        """interpolated, plateaued (the train loss is flat at a constant learning rate, and below
-        that of a constant prediction), undertrained or diverged."""
+        """interpolated (of planted features: the stop rule was met), plateaued (the train loss is
+        flat at a constant learning rate, and below that of a constant prediction), undertrained or
+        diverged."""
         if self.diverged_step is not None:
             return "diverged"
-        if self.interpolated_step() is not None:
+        if self.aligned_step is not None or self.interpolated_step() is not None:
             return "interpolated"
         before, last = self.tenths()
         if before is None or last is None:
@@ -120,6 +125,7 @@ class Outcome:
             "steps_to_validation": self.first_step(
                 "validation_accuracy", self.steps_to.validation
             ),
+            "aligned_step": self.aligned_step,
             "loss_tenth_before": before,
             "loss_last_tenth": last,
             "diverged_step": self.diverged_step,

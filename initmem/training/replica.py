@@ -11,13 +11,13 @@ import time
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from initmem.data.dataset import Dataset, Split, augment, order
 from initmem.models import build
 from initmem.models.diagonal import Diagonal
 from initmem.study.data_section import Images
-from initmem.study.init_section import DiagonalRule
+from initmem.study.init_section import DiagonalRule, FixedRule, GammaRule
 from initmem.study.pretrain_section import Stage
 from initmem.study.recipe import Recipe, recipe_id
 from initmem.study.seeds import fold
@@ -67,15 +67,7 @@ class Training:
             torch.default_generator.manual_seed(fold(seed, "init"))  # the GPU's stays as it is
             network = build(recipe.model, data.shape, data.classes, data.vocabulary, data.answers)
         self.redrawn = Audit()
-        if isinstance(network, Diagonal):
-            assert isinstance(recipe.init, DiagonalRule)
-            oracle = recipe.pretrain.name == "oracle"
-            self.audit = diagonal.start(network, recipe.init, data.pretrained if oracle else None)
-        else:
-            assert not isinstance(recipe.init, DiagonalRule)
-            self.audit = initialize(network, recipe.init, seed)
-            if isinstance(recipe.pretrain, Stage):
-                self.redrawn = redraw(network, recipe.init, seed, recipe.pretrain.head)
+        self.audit = self.begun(network)
         self.format = torch.channels_last if data.kind == "image" else torch.contiguous_format
         self.network = network.to(device).to(memory_format=self.format)
         self.start = {name: self._weight(name).clone() for name in self.audit.tensors}
@@ -97,6 +89,19 @@ class Training:
         self.seconds, self.probing = 0.0, 0.0
         self.before: dict[str, Any] = {}
         """Of the first of two trainings, what the row keeps: see `ending`."""
+
+    def begun(self, network: nn.Module) -> Audit:
+        """Set the start of a network, on the CPU."""
+        recipe = self.recipe
+        if isinstance(network, Diagonal):
+            assert isinstance(recipe.init, DiagonalRule)
+            oracle = recipe.pretrain.name == "oracle"
+            return diagonal.start(network, recipe.init, self.data.pretrained if oracle else None)
+        assert isinstance(recipe.init, FixedRule | GammaRule)
+        audit = initialize(network, recipe.init, self.seed)
+        if isinstance(recipe.pretrain, Stage):
+            self.redrawn = redraw(network, recipe.init, self.seed, recipe.pretrain.head)
+        return audit
 
     def _weight(self, name: str) -> Tensor:
         return self.network.get_parameter(name).detach()

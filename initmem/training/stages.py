@@ -16,10 +16,15 @@ from initmem.data.load import load, of_seed
 from initmem.study.recipe import Recipe
 from initmem.training.checkpoint import pack
 from initmem.training.loop import Checkpoints, Meter, train
+from initmem.training.online import Online
 from initmem.training.replica import Training
 
 Stages = list[list[Training]]
 """The trainings of each stage; those at one place are of one replica."""
+
+
+def training_of(recipe: Recipe) -> type[Training]:
+    return Online if recipe.streams else Training
 
 
 def begin(
@@ -36,7 +41,7 @@ def begin(
     for recipe, seed in replicas:
         for stage, of, data in zip(stages, recipe.stages, datasets, strict=True):
             same = replace(data, mean=mean, sd=sd)
-            stage.append(Training(of, seed, same, device, engine))
+            stage.append(training_of(of)(of, seed, same, device, engine))
     return stages
 
 

@@ -14,7 +14,7 @@ from initmem.study.plan import Block, Replica, arms, blocks, cell
 from initmem.study.spec import Study, UserError
 from initmem.training.checkpoint import pack
 from initmem.training.loop import ENGINES, evaluate
-from initmem.training.replica import Training
+from initmem.training.stages import training_of
 from initmem.tune.block import choice, same_shape, teams
 from initmem.tune.engines import ROUNDS, open_choices, seconds_a_step, timed
 from initmem.tune.place import CONTEXT_BYTES, Place, here
@@ -124,7 +124,8 @@ def _seconds(
 def _of_team(engine: str, team: list[Replica], data: Path, device: torch.device) -> float:
     recipe = team[0].recipe
     dataset = load(recipe.data, data).to(device)
-    training = ENGINES[engine]([Training(r.recipe, r.seed, dataset, device, engine) for r in team])
+    begun = training_of(recipe)
+    training = ENGINES[engine]([begun(r.recipe, r.seed, dataset, device, engine) for r in team])
     with products(recipe.precision):
         step = min(seconds_a_step(training) for _ in range(ROUNDS))
         evaluate(training)  # the first finds its kernels

@@ -47,7 +47,20 @@ def test_a_diagonal_network_is_linear_in_its_inputs() -> None:
     assert {group_of(name) for name, _ in network.named_parameters()} == {"stem", "head"}
 
 
-@pytest.mark.parametrize("name", sorted(set(BUILDERS) - {"diagonal"}))
+def test_a_two_layer_network_prefers_by_its_thresholds() -> None:
+    network = make("two_layer", (2,), neurons=2, off=1, threshold=1.0, sign=-1, output=0.6)
+    network.load_state_dict({"stem.weight": torch.tensor([[2.0, 0.0], [0.0, 3.0]]),
+                             "body.weight": torch.tensor([[-1.0, 1.0]])})  # fmt: skip
+    pairs_B2D = torch.tensor([[[1.0, 1.0], [0.0, 0.0]], [[0.2, 3.0], [-4.0, 0.1]]])
+    differences = [-(1 + 2), -(8 + 1.8) + 3.1]
+    torch.testing.assert_close(network(pairs_B2D), torch.tensor(differences))
+    turned_DR = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    torch.testing.assert_close(network(pairs_B2D.flip(2), turned_DR), torch.tensor(differences))
+    assert network.slope == pytest.approx(0.2)
+    assert {group_of(name) for name, _ in network.named_parameters()} == {"stem", "body"}
+
+
+@pytest.mark.parametrize("name", sorted(set(BUILDERS) - {"diagonal", "two_layer"}))
 def test_every_model_gives_logits_and_has_three_groups(name: str) -> None:
     tokens = variants("model")[name].kind == "tokens"  # type: ignore[attr-defined]  # each has one
     network = make(name, (3,) if tokens else (3, 16, 16), width=24)
@@ -57,7 +70,7 @@ def test_every_model_gives_logits_and_has_three_groups(name: str) -> None:
     assert groups == ({"stem", "head"} if name == "mlp" else {"stem", "body", "head"})
 
 
-@pytest.mark.parametrize("name", sorted(set(BUILDERS) - {"diagonal"}))
+@pytest.mark.parametrize("name", sorted(set(BUILDERS) - {"diagonal", "two_layer"}))
 def test_layers_are_modules_of_these_widths_in_order(name: str) -> None:
     section = variants("model")[name].model_validate({"name": name, "width": 24})
     tokens = variants("model")[name].kind == "tokens"  # type: ignore[attr-defined]  # each has one

@@ -22,6 +22,7 @@ from initmem.study.token_data import Modular
 from initmem.training.checkpoint import pack
 from initmem.training.random_labels import RandomLabels
 from tests.diagonal import DESCENT, EXACT, diagonal
+from tests.pairs import planted
 
 MODELS = [
     *({"name": "resnet9", "width": 4, "norm": norm} for norm in ("none", "batch", "group")),
@@ -108,7 +109,7 @@ def test_parameters_for_every_data_set(name: str, data: str) -> None:
     assert size.parameters(recipe) == sum(t.numel() for t in _network(recipe).parameters())
 
 
-@pytest.mark.parametrize("optim", sorted(set(size.SLOTS) - {"exact"}))
+@pytest.mark.parametrize("optim", sorted(set(size.SLOTS) - {"exact", "online_sgd"}))
 def test_a_checkpoint_is_about_as_large_as_told(optim: str) -> None:
     recipe = _recipe({"name": "resnet9", "width": 8}, optim=optim)
     network = _network(recipe)
@@ -169,3 +170,19 @@ def test_of_a_diagonal_network(optim: dict[str, object]) -> None:
     content = pack({"network": states[0], "best": states[1]})
     assert size.checkpoint_bytes(large) == pytest.approx(len(content), rel=0.1)
     assert size.row_bytes(large) < 10_000
+
+
+def test_of_planted_features() -> None:
+    recipe = planted(model={"neurons": 20, "off": 5}, d=300)
+    network = build(recipe.model, (300,), 2, 0)
+    assert size.parameters(recipe) == sum(p.numel() for p in network.parameters()) == 7500
+    inputs = torch.zeros(recipe.batch, 2, 300)
+    with FlopCounterMode(display=False) as counter:
+        network(inputs).sum().backward()
+    assert size.operations(recipe) == counter.get_total_flops()
+    assert size.readings(recipe) == (41, 4)
+    content = pack(
+        {"network": network.state_dict(), "best": build(recipe.model, (300,), 2, 0).state_dict()}
+    )
+    readings = 4 * 41 * size.PACKED_READING_BYTES
+    assert size.checkpoint_bytes(recipe) - readings == pytest.approx(len(content), rel=0.1)

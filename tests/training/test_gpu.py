@@ -35,7 +35,8 @@ HEADS = {"name": "heads", "n": 5, "strength": 0.5, "control": 2}
 HEADED = recipe(model={"name": "resnet9", "width": 8}, random_labels=HEADS)
 BUILT = [recipe(model={"name": name, "width": 4}, init={"rule": rule})
          for name in sorted(n for n, v in variants("model").items() if v.kind == "image")
-         for rule in sorted(set(variants("init")) - {"diagonal"})] + [CUT[4]]  # fmt: skip
+         for rule in sorted(set(variants("init")) - {"diagonal", "planted"})
+         ] + [CUT[4]]  # fmt: skip
 
 
 def begun(of: Recipe, device: str) -> Training:

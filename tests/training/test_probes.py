@@ -28,8 +28,9 @@ from initmem.training.replica import Training
 from initmem.tune.block import head
 from tests.tiny import Memory, exhaust, first_cell, recipe, study
 
-PROBES = READERS.keys() - {"random_labels"}
-"""Those that are switches of the section `probes`."""
+PROBES = READERS.keys() - {"random_labels", "features"}
+"""Those that are switches of the section `probes`, but for that of planted features, which
+test_online.py looks at."""
 CPU = torch.device("cpu")
 MODULAR = {"name": "modular", "p": 7}
 FORMER = {"name": "transformer", "width": 12}

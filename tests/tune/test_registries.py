@@ -12,18 +12,18 @@ from initmem.study.recipe import variants
 from tests.data.files import write
 from tests.tune.grid import DIGITS, MLP, trained
 
-DIAGONAL = {"diagonal", "exact"}
-"""Trained in training/test_diagonal.py: their axes are others."""
+ELSEWHERE = {"diagonal", "exact", "two_layer", "planted", "online_sgd"}
+"""Trained in training/test_diagonal.py and training/test_online.py: their axes are others."""
 
 
-@pytest.mark.parametrize("name", sorted(set(variants("model")) - DIAGONAL))
+@pytest.mark.parametrize("name", sorted(set(variants("model")) - ELSEWHERE))
 def test_models(tmp_path: Path, name: str) -> None:
     tokens = variants("model")[name].kind == "tokens"  # type: ignore[attr-defined]  # each has one
     data = "{name: modular, p: 7}" if tokens else DIGITS
     trained(tmp_path, data=data, model=f"{{name: {name}, width: 12}}")
 
 
-@pytest.mark.parametrize("name", sorted(set(variants("optim")) - DIAGONAL))
+@pytest.mark.parametrize("name", sorted(set(variants("optim")) - ELSEWHERE))
 @pytest.mark.parametrize("model", ["{name: resnet9, width: 4}", MLP])
 def test_optimizers(tmp_path: Path, name: str, model: str) -> None:
     optim = f"{{name: {name}, lr: 0.01, batch: 10, steps: 12, l2: 0.01, schedule: cosine}}"
@@ -73,6 +73,6 @@ def test_data_sets_of_tokens(tmp_path: Path, data: str, extra: set[str]) -> None
                 assert all(0 <= value <= 100 for value in values if name in extra)
 
 
-@pytest.mark.parametrize("rule", sorted(set(variants("init")) - DIAGONAL))
+@pytest.mark.parametrize("rule", sorted(set(variants("init")) - ELSEWHERE))
 def test_init_rules(tmp_path: Path, rule: str) -> None:
     trained(tmp_path, rule=rule)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from initmem.training.probes.answers import groups
 from initmem.training.probes.attention import sink
 from initmem.training.probes.curvature import hessian
+from initmem.training.probes.features import features
 from initmem.training.probes.hidden import radial_share, radius
 from initmem.training.probes.looking import Values, at_rest
 from initmem.training.probes.random_labels import random_labels
@@ -34,6 +35,7 @@ PROBES: dict[str, Callable[[Training], Values]] = {
     "hessian": hessian,
     "sink": sink,
     "groups": groups,
+    "features": features,
     "random_labels": random_labels,
 }
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
 from initmem.data.dataset import Split
 from initmem.training.batched import Batched
-from initmem.training.checkpoint import pack
 from initmem.training.graph import Graph
 from initmem.training.replica import Measured, Training
+from initmem.training.resume import packed, restore
 
 
 class Checkpoints(Protocol):
@@ -86,7 +87,7 @@ def train(
     kept = dict(zip(trainings, checkpoints, strict=True))
     meters = {}
     for training, place in kept.items():
-        place.latest(training.restore)
+        place.latest(partial(restore, training))
         meters[training] = place.meter()
         meters[training].starts_at(training.step)
     # A kill between two checkpoints of one step leaves replicas at different steps. Who trains
@@ -130,7 +131,7 @@ def _train(
                 engine.part(gone)
         if saving:
             for training in engine.members:
-                kept[training].save(step, pack(training.state()))
+                kept[training].save(step, packed(training))
 
 
 def _timed(members: list[Training], since: float) -> float:

@@ -91,8 +91,8 @@ class Online(Training):
         met = self.aligned_step
         return super().ended or (met is not None and self.step >= self.optim.beyond * met)
 
-    def _course(self) -> Outcome:
-        outcome = super()._course()
+    def course(self) -> Outcome:
+        outcome = super().course()
         outcome.aligned_step, outcome.constant_loss = self.aligned_step, 0.0
         return outcome
 

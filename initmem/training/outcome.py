@@ -110,6 +110,16 @@ class Outcome:
         learned = last < (1 - PLATEAU) * self.constant_loss
         return "plateaued" if flat and learned and self.steady else "undertrained"
 
+    def columns_before(self) -> dict[str, Any]:
+        """What the row of a network that is trained on keeps of this training."""
+        last = self.curve[-1] if self.curve else {}
+        ends = {name: value for name, value in last.items() if name.endswith(("acy", "loss"))}
+        kept = {"state": self.state(), "steps": self.steps, **ends}
+        kept = {f"first.{name}": value for name, value in kept.items()}
+        if self.diverged_step is None:
+            return kept
+        return {**kept, "diverged_step": self.diverged_step}
+
     def row(self) -> dict[str, Any]:
         """The columns of a row that training fills."""
         before, last = self.tenths()

@@ -19,12 +19,11 @@ from initmem.models.diagonal import Diagonal
 from initmem.study.data_section import Images
 from initmem.study.init_section import DiagonalRule, FixedRule, GammaRule
 from initmem.study.pretrain_section import Stage
-from initmem.study.recipe import Recipe, recipe_id
+from initmem.study.recipe import Recipe
 from initmem.study.seeds import fold
 from initmem.training import diagonal, objective
 from initmem.training.batched_optimizers import Slots
-from initmem.training.checkpoint import unpack
-from initmem.training.initialize import Audit, group_of, initialize, redraw
+from initmem.training.initialize import Audit, initialize, redraw
 from initmem.training.optimizers import Stepper
 from initmem.training.outcome import Outcome, Predictor, weight_norms
 from initmem.training.penalty import Penalty
@@ -88,7 +87,7 @@ class Training:
         self.order_N = torch.empty(0, dtype=torch.int64)
         self.seconds, self.probing = 0.0, 0.0
         self.before: dict[str, Any] = {}
-        """Of the first of two trainings, what the row keeps: see `ending`."""
+        """Of the first of two trainings, what the row keeps."""
 
     def begun(self, network: nn.Module) -> Audit:
         """Set the start of a network, on the CPU."""
@@ -105,65 +104,6 @@ class Training:
 
     def _weight(self, name: str) -> Tensor:
         return self.network.get_parameter(name).detach()
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "replica": recipe_id(self.recipe, seed=self.seed),
-            "conditions": self.conditions,
-            "step": self.step,
-            # Copies: of a view into a stack, torch.save would keep the whole stack.
-            "network": {k: v.clone() for k, v in self.network.state_dict().items()},
-            "best": self.best,
-            "optimizers": self.stepper.state(),
-            "random_labels": self.random_labels.state(),
-            "losses": self.losses_T[: self.step].clone(),
-            "curve": self.curve,
-            "readings": self.readings,
-            "seconds": self.seconds,
-            "probing": self.probing,
-            "before": self.before,
-        }
-
-    def load(self, state: dict[str, Any]) -> None:
-        self.step, self.curve, self.best = state["step"], state["curve"], state["best"]
-        self.network.load_state_dict(state["network"])
-        self.stepper.load(state["optimizers"])
-        self.random_labels.load(state["random_labels"])
-        self.losses_T[: self.step] = state["losses"]
-        self.readings, self.probing = state["readings"], state["probing"]
-        self.seconds, self.before = state["seconds"], state["before"]
-
-    def owned(self, content: bytes) -> dict[str, Any] | None:
-        """The state that is packed, or None if it is of another network, or was made under other
-        conditions: trained half here and half there, a network would be nobody's result."""
-        state = unpack(content) or {}
-        mine = recipe_id(self.recipe, seed=self.seed), self.conditions
-        return state if (state.get("replica"), state.get("conditions")) == mine else None
-
-    def restore(self, content: bytes) -> bool:
-        """Go on from a packed state. False, with nothing changed, if it is not its own."""
-        state = self.owned(content)
-        if state is not None:
-            self.load(state)
-        return state is not None
-
-    def follow(self, first: Training) -> None:
-        """Begin with what the first of two trainings ended with, but for the readout. The first
-        initialization stays what norms are measured from."""
-        state = first.network.state_dict()
-        kept = {name: value for name, value in state.items() if group_of(name) != "head"}
-        self.network.load_state_dict(kept, strict=False)
-        self.audit = Audit(first.audit.drawn + self.redrawn.drawn, first.audit.untouched)
-        self.before, self.finite, self.seconds = first.ending(), first.finite, first.seconds
-
-    def ending(self) -> dict[str, Any]:
-        """What the row of a network that was trained on keeps of this training."""
-        course = self._course()
-        last = course.curve[-1] if course.curve else {}
-        ends = {name: value for name, value in last.items() if name.endswith(("acy", "loss"))}
-        kept = {"state": course.state(), "steps": self.step, **ends}
-        kept = {f"first.{name}": value for name, value in kept.items()}
-        return kept if self.finite else {**kept, "diverged_step": course.diverged_step}
 
     def chosen(self) -> Tensor:
         """Places of the next step's examples in the training set, [B]."""
@@ -305,7 +245,7 @@ class Training:
 
     def outcome(self) -> Outcome:
         """To be called once, at the end: the network becomes the selected one."""
-        outcome = self._course()
+        outcome = self.course()
         weights = {name: self._weight(name).clone() for name in self.start}
         outcome.norms = weight_norms(self.start, weights)
         outcome.final = self._tested(self.curve[-1]) if self.finite else None
@@ -319,7 +259,7 @@ class Training:
             outcome.selected = self._tested(best)
         return outcome
 
-    def _course(self) -> Outcome:
+    def course(self) -> Outcome:
         """What is known without another look at the network."""
         return Outcome(
             steps=self.step,

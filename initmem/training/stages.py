@@ -14,10 +14,10 @@ import torch
 
 from initmem.data.load import load, of_seed
 from initmem.study.recipe import Recipe
-from initmem.training.checkpoint import pack
 from initmem.training.loop import Checkpoints, Meter, train
 from initmem.training.online import Online
 from initmem.training.replica import Training
+from initmem.training.resume import follow, owned, packed
 
 Stages = list[list[Training]]
 """The trainings of each stage; those at one place are of one replica."""
@@ -62,9 +62,9 @@ def train_stages(
     )
     for shelf in shelves:
         first, second = shelf.training
-        second.follow(first)
+        follow(second, first)
         if shelf in todo and second.finite:
-            shelf.second.save(0, pack(second.state()))
+            shelf.second.save(0, packed(second))
     left = [shelf for shelf in shelves if shelf.training[1].finite]
     yield from train(
         [shelf.training[1] for shelf in left], [shelf.second for shelf in left], checkpoint_every
@@ -76,8 +76,8 @@ class _Shelf:
 
     def __init__(self, kept: Checkpoints, training: tuple[Training, ...]) -> None:
         self.training = first, second = training
-        found = kept.latest(lambda content: any(one.owned(content) for one in training))
-        owner = next((one for one in training if found and one.owned(found)), None)
+        found = kept.latest(lambda content: any(owned(one, content) for one in training))
+        owner = next((one for one in training if found and owned(one, found)), None)
         budget = first.recipe.total_steps
         self.first = _Behind(kept, 0, found if owner is first else None, True)
         self.second = _Behind(kept, budget, found if owner is second else None, owner is second)

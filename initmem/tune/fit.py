@@ -12,8 +12,8 @@ import torch
 from initmem.data.load import check, load
 from initmem.study.plan import Block, Replica, arms, blocks, cell
 from initmem.study.spec import Study, UserError
-from initmem.training.checkpoint import pack
 from initmem.training.loop import ENGINES, evaluate
+from initmem.training.resume import packed
 from initmem.training.stages import training_of
 from initmem.tune.block import choice, same_shape, teams
 from initmem.tune.engines import ROUNDS, open_choices, seconds_a_step, timed
@@ -135,7 +135,7 @@ def _of_team(engine: str, team: list[Replica], data: Path, device: torch.device)
         if recipe.read:
             for member in training.members:
                 member.probe()
-        pack(training.members[0].state())
+        packed(training.members[0])
     return step + evaluation / recipe.evaluation_interval
 
 

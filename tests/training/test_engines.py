@@ -17,6 +17,7 @@ from initmem.training.batched import Batched, alone
 from initmem.training.loop import ENGINES, train
 from initmem.training.outcome import Outcome
 from initmem.training.replica import Training
+from initmem.training.resume import restore
 from initmem.training.stack import shape
 from tests.tiny import Memory, exhaust, recipe
 
@@ -233,7 +234,7 @@ def test_a_checkpoint_holds_one_replica_and_is_of_its_engine() -> None:
     exhaust(train([begun(of, 0, "batched")], [one], checkpoint_every=29))
     assert abs(len(memory[0].saved[29]) - len(one.saved[29])) < 64  # digits of the seconds
     plain = begun(of, 0, "loop")
-    assert not plain.restore(one.saved[29]) and plain.step == 0
+    assert not restore(plain, one.saved[29]) and plain.step == 0
 
 
 def test_what_batched_trains_not() -> None:

@@ -18,13 +18,14 @@ from initmem.study import size
 from initmem.study.plan import Replica
 from initmem.study.recipe import Recipe
 from initmem.training.batched import Batched
-from initmem.training.checkpoint import pack, unpack
+from initmem.training.checkpoint import unpack
 from initmem.training.loop import train
 from initmem.training.outcome import Outcome
 from initmem.training.probes import PROBES as READERS
 from initmem.training.probes import curvature, read
 from initmem.training.probes.weights import packed_cosines
 from initmem.training.replica import Training
+from initmem.training.resume import packed
 from initmem.tune.block import head
 from tests.tiny import Memory, exhaust, first_cell, recipe, study
 
@@ -122,12 +123,12 @@ def test_a_reading_changes_nothing(engine: str, of: Recipe, without: set[str]) -
         training.update()
     numpys, torchs = np.random.get_state()[1].tolist(), torch.get_rng_state()
     hooks = [len(m._forward_hooks) for m in training.network.modules()]
-    before = pack(training.state())
+    before = packed(training)
     for mode in (True, False):
         training.network.train(mode)
         assert read(training) == read(training), "what is random depends on the seed alone"
         assert {m.training for m in training.network.modules()} == {mode}
-    assert pack(training.state()) == before
+    assert packed(training) == before
     assert all(p.grad is None and p.requires_grad for p in training.network.parameters())
     assert hooks == [len(m._forward_hooks) for m in training.network.modules()]
     assert not training.penalty.seen
@@ -221,12 +222,12 @@ def test_the_plan_knows_how_many_numbers_are_read(of: Recipe, without: set[str])
 
 def test_a_reading_is_about_as_large_as_told() -> None:
     training = begun(probed(TOKENS, {"sink", "hessian"}))
-    bare = len(pack(training.state()))
+    bare = len(packed(training))
     for training.step in range(0, 1000, 100):
         training.readings += read(training)
     training.step, count = 0, len(training.readings)
-    packed = (len(pack(training.state())) - bare) / count
-    assert packed == pytest.approx(size.PACKED_READING_BYTES, rel=0.2)
+    each = (len(packed(training)) - bare) / count
+    assert each == pytest.approx(size.PACKED_READING_BYTES, rel=0.2)
     written = len(json.dumps(training.readings, separators=(",", ":"))) / count
     assert written == pytest.approx(size.READING_BYTES, rel=0.2)
 

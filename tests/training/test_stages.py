@@ -15,6 +15,7 @@ from initmem.study.recipe import Recipe
 from initmem.training.loop import train
 from initmem.training.outcome import Outcome
 from initmem.training.replica import Training
+from initmem.training.resume import follow
 from initmem.training.stages import Stages, begin, train_stages
 from tests.tiny import Memory, exhaust, recipe
 
@@ -105,7 +106,7 @@ def test_the_second_training_begins_with_all_of_the_first_but_the_readout(of: Re
     drawn = weights(second)
     exhaust(train([first], [Memory()], 1000))
     ended = weights(first)
-    second.follow(first)
+    follow(second, first)
     for name, value in weights(second).items():
         head = name.startswith("head")
         assert torch.equal(value, drawn[name] if head else ended[name]), name

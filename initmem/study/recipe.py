@@ -16,26 +16,24 @@ import types
 import typing
 from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError, model_validator
+from pydantic import model_validator
 
-from initmem.study import diagonal_rules, preference_rules
-from initmem.study.data_section import IMAGES, Data
-from initmem.study.init_section import Init, Initialization
+from initmem.study import recipe_rules
+from initmem.study.data_section import Data
+from initmem.study.init_section import Initialization
 from initmem.study.model_section import (
     MLP,
-    Attentive,
     Diagonal,
     Model,
     TokenMLP,
     TwoLayer,
-    ViT,
 )
 from initmem.study.objective_section import NoPenalty, Penalty, Probes, Radial, StepsTo
 from initmem.study.optim_section import Optimizer
 from initmem.study.preference_data import GaussianPairs
 from initmem.study.pretrain_section import NoPretraining, Pretraining, Stage
 from initmem.study.random_labels_section import Heads, NoHeads, RandomLabels
-from initmem.study.section import Count, Section, invalid
+from initmem.study.section import Count, Section
 from initmem.study.token_data import Tokens
 
 
@@ -59,97 +57,8 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Recipe:
-        train = self.data.sizes()[0]
-        if self.model.kind != self.data.kind:
-            wants = f"takes {self.model.kind} input, data.name {self.data.name}"
-            raise invalid("model.name", f"{self.model.name} {wants} gives {self.data.kind}")
-        if isinstance(self.penalty, Radial) and self.penalty.site not in self.model.sites:
-            allowed = ", ".join(self.model.sites) or "no site"
-            raise invalid("penalty.site", f"{self.model.name} has {allowed}")
-        if self.probes.radial_share and "pre" not in self.model.sites:
-            raise invalid(
-                "probes.radial_share", f"{self.model.name} has no pre-activations to read"
-            )
-        diagonal_rules.check(self)
-        preference_rules.check(self)
-        self._readable()
-        if not isinstance(self.model, Attentive):
-            self._without_attention()
-        elif isinstance(self.model, ViT):
-            self._patched(self.model)
-        elif self.model.tied:
-            self._tied()
-        if not self.streams and self.optim.batch is not None and self.optim.batch > train:
-            raise invalid("optim.batch", f"at most the {train} training examples, or null for all")
-        if (self.optim.epochs is None) == (self.optim.steps is None):
-            raise invalid("optim.epochs", "give either optim.epochs or optim.steps")
-        if self.optim.warmup >= self.total_steps:
-            rule = f"must be less than the budget of {self.total_steps} steps"
-            raise invalid("optim.warmup", f"{rule}, got {self.optim.warmup}")
-        if (self.optim.decay_steps or (0, 0))[1] > self.total_steps:
-            rule = f"must end within the budget of {self.total_steps} steps"
-            raise invalid("optim.decay_window", f"{rule}, got {self.optim.decay_window}")
-        self._staged()
+        recipe_rules.check(self)
         return self
-
-    def _readable(self) -> None:
-        heads = self.random_labels
-        if not isinstance(heads, Heads):
-            return
-        if not self.model.layers():
-            rule = f"{self.model.name} has no layer that a head could read"
-            raise invalid("random_labels.name", rule)
-        heads.suppressed(self.model.layers())
-        if heads.standardize and self.optim.batch == 1:
-            rule = "needs an optim.batch of 2 or more: write false, or a larger batch"
-            raise invalid("random_labels.standardize", rule)
-
-    def _tied(self) -> None:
-        assert isinstance(self.data, Tokens)
-        _, vocabulary, classes = self.data.shape()
-        if vocabulary != classes:
-            rule = f"the answers of {self.data.name} are not its tokens"
-            raise invalid("model.tied", rule + ": for modular, set data.equals to false")
-        rule = f"{self.model.name} with model.tied true has no readout of its own"
-        if isinstance(self.pretrain, Stage):
-            raise invalid("pretrain.name", f"draws the readout anew, {rule}")
-        assert isinstance(self.init, Init)
-        if self.init.kappa != 1:
-            raise invalid("init.kappa", f"divides the readout, {rule}")
-
-    def _staged(self) -> None:
-        """What is wrong with the first of two trainings is said of its own fields."""
-        try:
-            first = self.pretraining
-        except ValidationError as error:  # of the fields as they are put together
-            detail = error.errors(include_url=False)[0]
-            context: dict[str, Any] = detail.get("ctx", {})
-            field = context.get("field", "")
-            name = field.rpartition(".")[2]
-            own = name in Stage.model_fields and name != "name"
-            text = f"in the first stage: {context.get('text', detail['msg'])}"
-            raise invalid(f"pretrain.{name}" if own else field or "pretrain.name", text) from None
-        if first is not None:
-            self.data.untested(first.data)  # type: ignore[union-attr]  # all that have a stage
-
-    def _without_attention(self) -> None:
-        fields = ("qk", "vo", "mlp", "residual") if isinstance(self.init, Init) else ()
-        for field in fields:
-            if getattr(self.init, field) != type(self.init).model_fields[field].default:
-                raise invalid(f"init.{field}", f"{self.model.name} has no attention")
-        if isinstance(self.data, Tokens) and self.data.answers() > 1:
-            wants = f"answers once, data.name {self.data.name} asks {self.data.answers()} times"
-            raise invalid("model.name", f"{self.model.name} {wants}")
-        if self.probes.sink:
-            raise invalid("probes.sink", f"{self.model.name} has no attention")
-
-    def _patched(self, model: ViT) -> None:
-        _, height, width = IMAGES[self.data.name]
-        if height % model.patch or width % model.patch:
-            rule = f"must divide the {height}x{width} pixels of {self.data.name}"
-            raise invalid("model.patch", f"{rule}, got {model.patch}")
-        if self.probes.sink:
-            raise invalid("probes.sink", f"reads causal attention, {model.name} has none")
 
     @property
     def pretraining(self) -> Recipe | None:

@@ -23,6 +23,7 @@ from analysis import (
     forgetting_clock,
     frontier,
     phase_diagram,
+    random_labels,
     regimes,
     regularization,
     style,
@@ -63,6 +64,11 @@ def write(run: Run, to: Files, chosen: list[Clock]) -> str:
         for name, (_, draw) in (FIGURES | course.FIGURES).items()
         if len(made[name][0])
     }
+    heads = random_labels.make(run)
+    drawn |= {
+        f"random_labels_{name}": style.encoded(figure)
+        for name, figure in random_labels.draw(run, heads).items()
+    }
     files = {"cells.parquet": _parquet(run.cells), "cells.csv": _csv(run.cells)}
     for name in ("differences", "theory", "fine_tuning"):
         if len(made[name][0]):
@@ -71,7 +77,7 @@ def write(run: Run, to: Files, chosen: list[Clock]) -> str:
     for name, kinds in drawn.items():
         files |= {f"figures/{name}.{suffix}": content for suffix, content in kinds.items()}
     images = {name: base64.b64encode(kinds["png"]).decode() for name, kinds in drawn.items()}
-    files["report.html"] = page(run, made, images).encode()
+    files["report.html"] = page(run, made, images, random_labels.view(run, heads)).encode()
     for name, content in files.items():
         to.write(f"report/{name}", content)
     return said(run, made)
@@ -98,8 +104,9 @@ def said(run: Run, made: Made) -> str:
     return " ".join(filter(None, [sentence, diagonal.said(made["theory"][0])]))
 
 
-def page(run: Run, made: Made, images: dict[str, str]) -> str:
-    """report.html. Everything that a study or a row says is escaped by the template."""
+def page(run: Run, made: Made, images: dict[str, str], memorized: dict[str, Any]) -> str:
+    """report.html, with what networks memorize. Everything that a study or a row says is escaped
+    by the template."""
     environment = Environment(
         loader=PackageLoader("analysis", "."),
         autoescape=True,
@@ -127,6 +134,8 @@ def page(run: Run, made: Made, images: dict[str, str]) -> str:
             if name in FIGURES
         ],
         course=course.view(run, made, images),
+        memorized=memorized,
+        drawn=images,
         axes=list(run.axes["field"]),
         surface=not made["phase_diagram"][2].empty,
         clocks=forgetting_clock.said(made["forgetting_clocks"][1]),

@@ -44,6 +44,7 @@ LONG = {
     "optim.weight_decay": "weight decay",
     "init.scale": "init scale",
     "init.gamma": "gamma",
+    "random_labels.strength": "strength of suppression",
 }
 
 RC: Any = {

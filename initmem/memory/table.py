@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RESAMPLES = 9999
+SECTIONS = ("data.", "model.", "init.", "optim.", "penalty.", "pretrain.", "random_labels.")
+"""Of a recipe, as columns begin: those of its fields that a cell can differ in."""
 OF_WHOLE = ("memory", "memory_final", "memory_interpolated", "floor", "p", "p_permuted", "low",
             "high", "more_seeds", "highest_at", "lowest_at")  # fmt: skip
 """Columns that only a cell with rows at every value of the axis has."""
@@ -157,6 +159,6 @@ def _records(group: pd.DataFrame) -> list[Line]:
 
 
 def _shared(group: pd.DataFrame) -> Line:
-    fields = [str(c) for c in group if str(c).startswith(("data.", "model.", "init.", "optim."))]
+    fields = [str(c) for c in group if str(c).startswith(SECTIONS)]
     fields += ["eval_every", "precision", "memory_axis", "total_steps"]
     return {name: group[name].iloc[0] for name in fields if group[name].nunique(dropna=False) == 1}

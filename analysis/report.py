@@ -28,6 +28,7 @@ from analysis import (
     regularization,
     style,
     tables,
+    weak_to_strong,
 )
 from analysis.clocks import Clock
 from analysis.tables import Run
@@ -64,11 +65,10 @@ def write(run: Run, to: Files, chosen: list[Clock]) -> str:
         for name, (_, draw) in (FIGURES | course.FIGURES).items()
         if len(made[name][0])
     }
-    heads = random_labels.make(run)
-    drawn |= {
-        f"random_labels_{name}": style.encoded(figure)
-        for name, figure in random_labels.draw(run, heads).items()
-    }
+    heads, planted = random_labels.make(run), weak_to_strong.view(run)
+    more = {f"random_labels_{n}": f for n, f in random_labels.draw(run, heads).items()}
+    more |= {f"planted_{n}": f for n, f in weak_to_strong.draw(run, planted["means"]).items()}
+    drawn |= {name: style.encoded(figure) for name, figure in more.items()}
     files = {"cells.parquet": _parquet(run.cells), "cells.csv": _csv(run.cells)}
     for name in ("differences", "theory", "fine_tuning"):
         if len(made[name][0]):
@@ -77,7 +77,8 @@ def write(run: Run, to: Files, chosen: list[Clock]) -> str:
     for name, kinds in drawn.items():
         files |= {f"figures/{name}.{suffix}": content for suffix, content in kinds.items()}
     images = {name: base64.b64encode(kinds["png"]).decode() for name, kinds in drawn.items()}
-    files["report.html"] = page(run, made, images, random_labels.view(run, heads)).encode()
+    views = {"memorized": random_labels.view(run, heads), "planted": planted}
+    files["report.html"] = page(run, made, images, views).encode()
     for name, content in files.items():
         to.write(f"report/{name}", content)
     return said(run, made)
@@ -104,9 +105,9 @@ def said(run: Run, made: Made) -> str:
     return " ".join(filter(None, [sentence, diagonal.said(made["theory"][0])]))
 
 
-def page(run: Run, made: Made, images: dict[str, str], memorized: dict[str, Any]) -> str:
-    """report.html, with what networks memorize. Everything that a study or a row says is escaped
-    by the template."""
+def page(run: Run, made: Made, images: dict[str, str], views: dict[str, Any]) -> str:
+    """report.html; views: what sections of their own show. Everything that a study or a row says
+    is escaped by the template."""
     environment = Environment(
         loader=PackageLoader("analysis", "."),
         autoescape=True,
@@ -134,7 +135,7 @@ def page(run: Run, made: Made, images: dict[str, str], memorized: dict[str, Any]
             if name in FIGURES
         ],
         course=course.view(run, made, images),
-        memorized=memorized,
+        **views,
         drawn=images,
         axes=list(run.axes["field"]),
         surface=not made["phase_diagram"][2].empty,

@@ -37,7 +37,13 @@ TICKS = 5
 CROWDED = 100
 """Cells a panel above which marks are small."""
 
-SHORT = {"optim.lr": "lr", "optim.l2": "L2", "optim.weight_decay": "weight decay"}
+SHORT = {
+    "optim.lr": "lr",
+    "optim.l2": "L2",
+    "optim.weight_decay": "weight decay",
+    "data.rho": "rho",
+    "data.cosine": "teacher's cosine",
+}
 LONG = {
     "optim.lr": "learning rate",
     "optim.l2": "L2 penalty",

@@ -101,11 +101,13 @@ def against(run: Run) -> pd.DataFrame:
     (Student's t; nan for one) as accuracy.low and so on, n."""
     axis, values = run.study.memory_axis, run.study.axes[run.study.memory_axis]
     lines = []
-    for (panel, cell, value), group in networks(run).groupby(["panel", "cell", "value"]):
+    made = networks(run)
+    keys = ["panel", "cell", "value"]
+    for (panel, cell, value), group in made.groupby(keys, sort=False) if len(made) else ():
         line = {"cell": cell, "panel": panel, "axis": axis, "value": value, "n": len(group)}
         line["place"] = values.index(value) / max(1, len(values) - 1)
         for name, column in (("accuracy", PREDICTORS["selected"]), ("memorization",) * 2):
-            ends = mean_of(group[column].to_numpy(float))
+            ends = interval(group[column].to_numpy(float), 1)
             line |= dict(zip((name, f"{name}.low", f"{name}.high"), ends, strict=True))
         lines.append(line)
     return pd.DataFrame(lines)
@@ -173,7 +175,7 @@ def said(run: Run, strengths: pd.DataFrame, points: pd.DataFrame, both: pd.DataF
     return [
         *(_effect(line) for line in strengths.to_dict("records")),
         *_correlated(points, both),
-        *(_counted(run, both) if len(both) > 1 and STRENGTH != run.study.memory_axis else []),
+        *(_counted(run, both) if STRENGTH != run.study.memory_axis else []),
         *(_erased(both) if STRENGTH in run.study.ranges else []),
         *([left] if lost else []),
     ]
@@ -190,13 +192,10 @@ def _effect(line: Any) -> str:
         between = ""
         if pd.notna(line[f"{name}.low"]):
             between = f", {line[f'{name}.low']:+.1f} to {line[f'{name}.high']:+.1f}"
-        verdict = line[f"{name}.verdict"]
-        verb = "leaves undecided" if verdict == "undecided" else verdict
-        ends.append(
-            f"{verb} the {name} predictor ({line[f'{name}.difference']:+.1f} points{between})"
-        )
+        change = f"{line[f'{name}.difference']:+.1f} points{between}"
+        ends.append(f"{name} predictor {line[f'{name}.verdict']} ({change})")
     return (
-        f"{where}trength {number(line['strength'])} {fell}, {' and '.join(ends)}, "
+        f"{where}trength {number(line['strength'])} {fell}; {', '.join(ends)}; "
         f"n = {line['n']} {line['unit']}s{late}."
     )
 
@@ -235,16 +234,23 @@ def _rank(x: pd.Series, y: pd.Series) -> str:
 
 
 def _counted(run: Run, both: pd.DataFrame) -> list[str]:
-    """Cells by their two verdicts."""
+    """Cells by their two verdicts; of a single one, its two spreads."""
+    axis = run.study.memory_axis
+    if len(both) < 2:
+        return [
+            f"Over {axis} memorization spreads by {line['change']:.1f} points "
+            f"({line['change_low']:.1f} to {line['change_high']:.1f}), {run.measure.noun} by "
+            f"{line['memory']:.1f} ({line['low']:.1f} to {line['high']:.1f}), n = {line['seeds']} "
+            "seeds."
+            for line in both.to_dict("records")
+        ]
     remembers = both["verdict"] == "remembers"
     changes = both["change_verdict"] == "remembers"
     unsure = (both["verdict"] == "undecided") | (both["change_verdict"] == "undecided")
-    axis = run.study.memory_axis
     return [
         f"Of {int(remembers.sum())} cells whose accuracy depends on {axis}, memorization does in "
         f"{int((remembers & changes).sum())}; of the other {int((~remembers).sum())}, in "
-        f"{int((~remembers & changes).sum())} ({int(unsure.sum())} cells are undecided in one of "
-        "the two)."
+        f"{int((~remembers & changes).sum())} ({int(unsure.sum())} undecided in one of the two)."
     ]
 
 

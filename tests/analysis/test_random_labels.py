@@ -96,8 +96,8 @@ def test_a_strength_is_held_against_none_task_by_task(tmp_path: Path) -> None:
     assert verdicts == ["hurts", "helps", "undecided", "undecided"]
     [first, *_] = random_labels.said(run, random_labels.make(run))
     assert first.startswith(
-        "data.label_noise 0: strength 1 takes memorization from 50% to 10% (30% by fresh heads), "
-        "hurts the selected predictor (-0.9 points"
+        "data.label_noise 0: strength 1 takes memorization from 50% to 10% (30% by fresh heads); "
+        "selected predictor hurts (-0.9 points"
     )
     assert "n = 3 tasks (2 networks undertrained)" in first
 
@@ -142,7 +142,7 @@ def test_cells_are_counted_by_both_verdicts(tmp_path: Path) -> None:
     sentences = " ".join(random_labels.said(run, random_labels.make(run)))
     assert (
         "Of 5 cells whose accuracy depends on init.scale, memorization does in 3; of the other 3, "
-        "in 2 (0 cells are undecided in one of the two)." in sentences
+        "in 2 (0 undecided in one of the two)." in sentences
     )
     assert "with the strength at held L2" in sentences
     assert "2 networks that diverged or failed are left out." in sentences

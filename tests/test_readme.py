@@ -59,8 +59,11 @@ def test_files_and_targets_exist() -> None:
         r"`((?:initmem|tests|studies|analysis)/[\w/.]+|cluster\.yaml)`", README
     ):
         assert (ROOT / path).exists(), path
-    for path in re.findall(r"\]\((docs/[^)]+)\)", README):
+    for link in re.findall(r"\]\((docs/[^)]+)\)", README):
+        path, _, anchor = link.partition("#")
+        heads = re.findall(r"^#+ (.+)$", (ROOT / path).read_text(), re.M) if anchor else []
         assert (ROOT / path).exists(), path
+        assert not anchor or anchor in [head.lower().replace(" ", "-") for head in heads], link
     targets = (ROOT / "Makefile").read_text()
     for target in re.findall(r"^    make (\w+)", README, re.M):
         assert f"\n{target}:" in targets

@@ -49,12 +49,13 @@ def said(run: Run, made: Made) -> list[str]:
     return memorization.said(run, made["effects"], made["against"], made["cells"])
 
 
-def view(run: Run, made: Made) -> dict[str, Any]:
-    """What the page shows beside the figures: the table as it is read, and sentences."""
-    points = made["against"]
-    if points.empty:
-        return {"table": points, "said": []}
-    return {"table": texts(points), "said": said(run, made)}
+def view(run: Run) -> dict[str, Any]:
+    """What the page shows: the table as it is read, sentences, and figures by name."""
+    made = make(run)
+    if made["against"].empty:
+        return {"table": made["against"], "said": [], "figures": {}}
+    table = texts(made["against"])
+    return {"table": table, "said": said(run, made), "figures": draw(run, made)}
 
 
 def draw(run: Run, made: Made) -> dict[str, Figure]:
@@ -230,12 +231,12 @@ def main(run: str, figures: str | None) -> None:
     if figures and not Path(figures).is_dir():
         raise UserError(f"{figures}: figures: is no folder")
     read = tables.read(run)
-    made = make(read)
-    if made["against"].empty:
+    seen = view(read)
+    if seen["table"].empty:
         raise UserError(f"{run}: random_labels: needs a study with random_labels.name heads")
-    click.echo(texts(made["against"]).to_string(index=False))
-    click.echo("\n" + "\n".join(said(read, made)))
-    for name, drawn in draw(read, made).items() if figures else ():
+    click.echo(seen["table"].to_string(index=False))
+    click.echo("\n" + "\n".join(seen["said"]))
+    for name, drawn in seen["figures"].items() if figures else ():
         save(drawn, str(Path(figures or "") / f"{name}.png"))
 
 

@@ -65,9 +65,9 @@ def write(run: Run, to: Files, chosen: list[Clock]) -> str:
         for name, (_, draw) in (FIGURES | course.FIGURES).items()
         if len(made[name][0])
     }
-    heads, planted = random_labels.make(run), weak_to_strong.view(run)
-    more = {f"random_labels_{n}": f for n, f in random_labels.draw(run, heads).items()}
-    more |= {f"planted_{n}": f for n, f in weak_to_strong.draw(run, planted["means"]).items()}
+    seen = views(run)
+    more = {f"random_labels_{n}": f for n, f in seen["memorized"]["figures"].items()}
+    more |= {f"planted_{n}": f for n, f in seen["planted"]["figures"].items()}
     drawn |= {name: style.encoded(figure) for name, figure in more.items()}
     files = {"cells.parquet": _parquet(run.cells), "cells.csv": _csv(run.cells)}
     for name in ("differences", "theory", "fine_tuning"):
@@ -77,8 +77,7 @@ def write(run: Run, to: Files, chosen: list[Clock]) -> str:
     for name, kinds in drawn.items():
         files |= {f"figures/{name}.{suffix}": content for suffix, content in kinds.items()}
     images = {name: base64.b64encode(kinds["png"]).decode() for name, kinds in drawn.items()}
-    views = {"memorized": random_labels.view(run, heads), "planted": planted}
-    files["report.html"] = page(run, made, images, views).encode()
+    files["report.html"] = page(run, made, images, seen).encode()
     for name, content in files.items():
         to.write(f"report/{name}", content)
     return said(run, made)
@@ -105,9 +104,14 @@ def said(run: Run, made: Made) -> str:
     return " ".join(filter(None, [sentence, diagonal.said(made["theory"][0])]))
 
 
-def page(run: Run, made: Made, images: dict[str, str], views: dict[str, Any]) -> str:
-    """report.html; views: what sections of their own show. Everything that a study or a row says
-    is escaped by the template."""
+def views(run: Run) -> dict[str, dict[str, Any]]:
+    """What sections of their own show: table, said (sentences) and figures, by name."""
+    return {"memorized": random_labels.view(run), "planted": weak_to_strong.view(run)}
+
+
+def page(run: Run, made: Made, images: dict[str, str], seen: dict[str, dict[str, Any]]) -> str:
+    """report.html; seen: `views`. Everything that a study or a row says is escaped by the
+    template."""
     environment = Environment(
         loader=PackageLoader("analysis", "."),
         autoescape=True,
@@ -135,7 +139,7 @@ def page(run: Run, made: Made, images: dict[str, str], views: dict[str, Any]) ->
             if name in FIGURES
         ],
         course=course.view(run, made, images),
-        **views,
+        **seen,
         drawn=images,
         axes=list(run.axes["field"]),
         surface=not made["phase_diagram"][2].empty,

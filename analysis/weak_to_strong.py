@@ -138,11 +138,12 @@ def _map(means: pd.DataFrame) -> Figure:
 
 
 def view(run: Run) -> dict[str, Any]:
-    """What the page shows beside the figures; empty tables for any other study."""
+    """What the page shows: the table as it is read, sentences, and figures by name."""
     means = learned.means(run)
     if means.empty:
-        return {"means": means, "table": means, "said": []}
-    return {"means": means, "table": learned.texts(run, means), "said": learned.said(run)}
+        return {"table": means, "said": [], "figures": {}}
+    table = learned.texts(run, means)
+    return {"table": table, "said": learned.said(run), "figures": draw(run, means)}
 
 
 @click.command(cls=Analysis, epilog="Example: python -m analysis.weak_to_strong runs/small")
@@ -154,11 +155,11 @@ def main(run: str, figures: str | None) -> None:
         raise UserError(f"{figures}: figures: is no folder")
     read = tables.read(run)
     seen = view(read)
-    if seen["means"].empty:
+    if seen["table"].empty:
         raise UserError(f"{run}: weak_to_strong: needs a study with data.name gaussian_pairs")
     click.echo(seen["table"].to_string(index=False))
     click.echo("\n" + "\n".join(seen["said"]))
-    for name, drawn in draw(read, seen["means"]).items() if figures else ():
+    for name, drawn in seen["figures"].items() if figures else ():
         save(drawn, str(Path(figures or "") / f"{name}.png"))
 
 

@@ -160,7 +160,7 @@ def test_the_frontier_of_a_mean_stands_on_the_panel_of_the_mean(tmp_path: Path) 
     ]
     assert contours[0] == 0 and contours[1] >= 2
     assert any("frontier (50%), 95% band: 16 cells" in text.get_text() for text in mean.texts)
-    page = report.page(run, drawn, {"phase_diagram": ""})
+    page = report.page(run, drawn, {"phase_diagram": ""}, report.views(run))
     assert "The line is where that mean crosses 50%, as a Gaussian process" in page
     assert "objective accuracy 50%, seed 0" in page
     assert "search: for where the mean test accuracy crosses 50%" in outline(made)

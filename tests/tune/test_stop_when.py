@@ -77,7 +77,7 @@ def test_status_and_analysis_count_it_as_complete(ended: tuple[Path, int]) -> No
         f"All {4 * draws} planned replicas are there. The search ended early, after {draws} of at "
         f"most {DRAWS} draws: the band of the frontier was narrow enough (band < 0.5)."
     )
-    page = report.page(read, report.make(read, []), {})
+    page = report.page(read, report.make(read, []), {}, report.views(read))
     assert ">search ends early when</td>" in page
     assert f"band &lt; 0.5 (after {draws} draws)" in page
     points, axes, surface = phase_diagram.table(read)

@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 
 from analysis import learned, style, tables
 from analysis.command import Analysis, save
-from analysis.learned import ARM, WHEN
+from analysis.planted import ARM, ARMS, WHEN, varied
 from analysis.tables import Run
 from initmem.study.spec import UserError
 from initmem.theory.alignment import limit_cosine
@@ -30,7 +30,7 @@ RHO, LR, COSINE, SCALE = "data.rho", "optim.lr", "data.cosine", "init.scale"
 OVER = {RHO: "correlation rho of the two features", COSINE: "cosine of the weak teacher",
         SCALE: "scale of the planted features"}  # fmt: skip
 """What a figure has on its horizontal axis, by field."""
-MARKS = dict(zip(learned.ARMS, "osD^v<>", strict=True))
+MARKS = dict(zip(ARMS, "osD^v<>", strict=True))
 KEPT = Normalize(0, 1)
 
 
@@ -38,32 +38,36 @@ def draw(run: Run, means: pd.DataFrame) -> dict[str, Figure]:
     """Name -> figure, of those that the study has something for. means: `learned.means`."""
     if means.empty:
         return {}
-    several = {field for field in learned.varied(run) if means[field].nunique() > 1}
+    several = [field for field in varied(run) if means[field].nunique() > 1]
     drawn = {}
     with matplotlib.rc_context(style.RC):
-        if {RHO, LR} <= several:
+        if {RHO, LR} == set(several):
             drawn["map"] = _map(means)
         for field, quantity in ((RHO, "kept"), (COSINE, "on_target"), (SCALE, "kept")):
-            if field in several and not {RHO, LR} <= several:
+            if field in several and "map" not in drawn:
+                others = [other for other in several if other != field]
                 drawn[f"{quantity}_over_{field.partition('.')[2]}"] = _lines(
-                    means, field, quantity
+                    means, field, quantity, others
                 )
     return drawn
 
 
-def _lines(means: pd.DataFrame, field: str, quantity: str) -> Figure:
-    """A line an arm, at the stop and at the end; a panel for each of what else is listed."""
-    labels = list(means["panel"].unique()) if means["panel"].nunique() > 1 else [""]
+def _lines(means: pd.DataFrame, field: str, quantity: str, others: list[str]) -> Figure:
+    """A line an arm, at the stop and at the end; a panel for each combination of `others`."""
+    label_N = pd.Series([style.listed({o: line[o] for o in others})
+                         for line in means.to_dict("records")], index=means.index)  # fmt: skip
+    labels = list(label_N.unique())
     y = f"{quantity.replace('_', ' ')} (cosine)"
     drawn, panels = style.panels(labels, 2.8, 0.55, OVER[field], y)
     places = sorted(means[field].unique())
-    arms = [arm for arm in learned.ARMS if (means[ARM] == arm).any()]
-    apart = min(np.diff(places)) * 0.1
+    arms = [arm for arm in ARMS if (means[ARM] == arm).any()]
+    # Side by side, but near the place itself where a line of theory runs through it.
+    apart = min(np.diff(places)) * (0.1 if field == COSINE else 0.4) / (2 * len(arms))
     for panel, label in zip(panels, labels, strict=True):
-        of_panel = means[means["panel"] == label] if label else means
+        of_panel = means[label_N == label]
         for i, arm in enumerate(arms):
-            shift = apart * (i - (len(arms) - 1) / 2) / max(1, len(arms) - 1)
-            _arm(panel, of_panel[of_panel[ARM] == arm], field, quantity, shift, i, len(arms))
+            shifts = {"stop": apart * (2 * i - len(arms)), "end": apart * (2 * i - len(arms) + 1)}
+            _arm(panel, of_panel[of_panel[ARM] == arm], field, quantity, shifts, i, len(arms))
         if field == COSINE:
             _theory(panel, of_panel)
         panel.set_xticks(places, [style.number(place) for place in places])
@@ -76,7 +80,8 @@ def _lines(means: pd.DataFrame, field: str, quantity: str) -> Figure:
     if field == COSINE:
         handles.append(Line2D([], [], color=style.PALE, ls=":", label="the teacher's own"))
         handles.append(Line2D([], [], color=style.PALE, label="theory: limit in V_1"))
-    drawn.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8)
+    drawn.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8,
+                 handlelength=3)  # fmt: skip
     return drawn
 
 
@@ -86,12 +91,20 @@ def _handle(arm: str, i: int, count: int) -> Line2D:
 
 
 def _arm(
-    panel: Axes, lines: pd.DataFrame, field: str, quantity: str, shift: float, i: int, count: int
+    panel: Axes,
+    lines: pd.DataFrame,
+    field: str,
+    quantity: str,
+    shifts: dict[str, float],
+    i: int,
+    count: int,
 ) -> None:
     colour = style.SETTING(i / max(1, count - 1))
     for when, ls, face in (("stop", "-", colour), ("end", "--", "white")):
         line = lines[lines["when"] == when].sort_values(field)
-        x_N = line[field].astype(float) + shift
+        if line.empty:
+            continue
+        x_N = line[field].astype(float) + shifts[when]
         panel.plot(x_N, line[quantity], ls=ls, marker=MARKS[str(line[ARM].iloc[0])], ms=4.5,
                    mfc=face, color=colour, lw=1.2)  # fmt: skip
         panel.vlines(x_N, line[f"{quantity}.low"], line[f"{quantity}.high"], color=colour, lw=0.9)
@@ -107,7 +120,7 @@ def _theory(panel: Axes, lines: pd.DataFrame) -> None:
 
 def _map(means: pd.DataFrame) -> Figure:
     """Kept over rho and learning rate: a column an arm, above at the stop, below at the end."""
-    arms = [arm for arm in learned.ARMS if (means[ARM] == arm).any()]
+    arms = [arm for arm in ARMS if (means[ARM] == arm).any()]
     rhos, rates = sorted(means[RHO].unique()), sorted(means[LR].unique())
     drawn = style.figure(7.6, 4.6)
     grid = drawn.subplots(2, len(arms), squeeze=False, sharex=True, sharey=True)

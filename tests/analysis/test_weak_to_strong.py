@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from scipy.stats import ttest_1samp
 
 from analysis import __main__ as report
-from analysis import learned, tables, weak_to_strong
+from analysis import learned, preserved, tables, weak_to_strong
 from initmem.study.plan import Replica
 from initmem.study.preference_data import GaussianPairs
 from tests.analysis import make
@@ -28,6 +28,9 @@ RATES = CONTROLS.replace(
     "memory_axis", "ranges:\n  optim.lr: {low: 0.1, high: 0.4, log: true, points: 2}\nmemory_axis"
 )
 RATES = RATES.replace("lr: 0.3, ", "")
+THRESHOLDS = CONTROLS.replace(
+    "memory_axis: data.rho", "  model.threshold: [0.5, 1]\nmemory_axis: data.rho"
+)
 SCALES = CONTROLS.replace("data.rho: [0, 0.5]", "init.scale: [1, 3]").replace(
     "memory_axis: data.rho", "memory_axis: init.scale"
 )  # fmt: skip
@@ -80,7 +83,7 @@ def test_means_at_the_stop_and_at_the_end(tmp_path: Path) -> None:
 
 def test_what_preserves_is_told_apart(tmp_path: Path) -> None:
     run = made(tmp_path)
-    table = learned.contrasts(run).set_index(["what", "place"])
+    table = preserved.contrasts(run).set_index(["what", "place"])
     assert len(table) == 8, "two changes at once are not told where they can be taken apart"
     by_data = table.loc[("localized data, under the truth", "rho 0.5")]
     assert by_data["difference"] == pytest.approx(0.5) and by_data["n"] == 3
@@ -91,7 +94,75 @@ def test_what_preserves_is_told_apart(tmp_path: Path) -> None:
     assert "w2s_plain is not told from its teacher" in said
     assert "Between stop and end sft loses at rho 0 (-0.11, -0.15 to -0.07); rho 0.5" in said
     assert "Between stop and end w2s_localized loses nothing" in said
-    assert "2 networks did not meet the stop rule within their budget." in said
+    assert "loses nothing that is beyond its spread; n = 2 seeds." in said
+    assert "+0.79); n = 3 seeds, 2 of 6 pairs with a network short of the stop rule." in said
+    assert (
+        "Networks that did not meet the stop rule within their budget, read at their last step: 2 "
+        "(w2s_plain 2)."
+    ) in said
+
+
+def test_the_teacher_and_the_way_to_train_are_summed_up() -> None:
+    ends = {
+        "the weak teacher, alone": [(-1, 1), (-2, -1)],
+        "localized data, under the weak teacher": [(1, 2), (1, 2)],
+        "localized data, under the truth": [(1, 2), (-1, 1)],
+        "projected updates, under the weak teacher": [(-1, 1), (-2, -1)],
+        "projected updates, under the truth": [(1, 2), (-2, -1)],
+    }
+    lines = [
+        {"what": what, "low": lo, "high": hi} for what, each in ends.items() for lo, hi in each
+    ]
+    assert preserved.summed(pd.DataFrame(lines)) == [
+        "The weak teacher alone is not seen to preserve: more is kept than under the truth at 0 "
+        "of 2 places, less at 1.",
+        "Localized data preserve, whoever labels: under the weak teacher more is kept at 2 of 2 "
+        "places, less at 0; under the truth more is kept at 1 of 2 places, less at 0.",
+        "Projected updates are not seen to preserve: under the weak teacher more is kept at 0 of "
+        "2 places, less at 1; under the truth more is kept at 1 of 2 places, less at 1.",
+    ]
+
+
+def gone(replica: Replica) -> dict[str, Any]:
+    """Sft diverges at threshold 1; all else ends at its budget, without the stop rule met."""
+    late = change(replica) | {"state": "undertrained", "aligned_step": None}
+    diverged = replica.recipe.data.arm == "sft" and replica.recipe.model.threshold == 1  # type: ignore[union-attr]
+    return late | (make.lost("diverged") if diverged else {})
+
+
+def test_who_is_missing_is_said_and_leaves_the_figure_whole(tmp_path: Path) -> None:
+    run = tables.read(make.run(tmp_path / "run", make.study(tmp_path, THRESHOLDS), gone))
+    seen = weak_to_strong.view(run)
+    assert "Networks that diverged or failed, left out: 6 (sft 6)." in seen["said"]
+    assert not [text for text in seen["said"] if text.startswith("Between")]
+    panels = weak_to_strong.draw(run, learned.means(run))["kept_over_rho"].axes
+    assert [panel.get_title(loc="left") for panel in panels] == [
+        "model.threshold 0.5",
+        "model.threshold 1",
+    ]
+    assert [len(panel.lines) for panel in panels] == [8, 6], "a line an arm and time"
+
+
+def test_a_budget_that_ends_before_the_time_beyond(tmp_path: Path) -> None:
+    text = CONTROLS.replace("steps: 40", "steps: 40, beyond: 2")
+    said = learned.said(made(tmp_path, text))
+    assert any("ended before the time asked for beyond it: 22 (" in text for text in said)
+
+
+def test_a_second_listed_field_has_panels(tmp_path: Path) -> None:
+    text = CONTROLS.replace("memory_axis", "  init.scale: [1, 3]\nmemory_axis")
+    run = made(tmp_path, text)
+    drawn = weak_to_strong.draw(run, learned.means(run))
+    assert [len(drawn[name].axes) for name in ("kept_over_rho", "kept_over_scale")] == [2, 2]
+    assert {len(line.get_xdata()) for line in drawn["kept_over_rho"].axes[0].lines} == {2}
+
+
+def test_a_study_of_arms_alone(tmp_path: Path) -> None:
+    text = CONTROLS.replace("  data.rho: [0, 0.5]\n", "").replace(
+        "axis: data.rho", "axis: data.arm"
+    )
+    said = " ".join(learned.said(made(tmp_path, text)))
+    assert "(w2s_localized against w2s_plain): keeps more at rho 0 (+0.44" in said
 
 
 def test_a_larger_scale(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def _lines(means: pd.DataFrame, field: str, quantity: str, others: list[str]) ->
     for panel, label in zip(panels, labels, strict=True):
         of_panel = means[label_N == label]
         for i, arm in enumerate(arms):
-            shifts = {"stop": apart * (2 * i - len(arms)), "end": apart * (2 * i - len(arms) + 1)}
+            shifts = {when: apart * (2 * i + k + 0.5 - len(arms)) for k, when in enumerate(WHEN)}
             _arm(panel, of_panel[of_panel[ARM] == arm], field, quantity, shifts, i, len(arms))
         if field == COSINE:
             _theory(panel, of_panel)

@@ -174,7 +174,6 @@ def test_a_larger_scale(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        (CONTROLS, "kept_over_rho"),
         (COSINES, "on_target_over_cosine"),
         (SCALES, "kept_over_scale"),
         (RATES, "map"),
@@ -198,7 +197,7 @@ def test_command_and_report(tmp_path: Path) -> None:
 
 
 def test_any_other_study_has_nothing_to_show(tmp_path: Path) -> None:
-    run = tables.read(make.run(tmp_path / "run", make.study(tmp_path)))
+    run = tables.read(make.run(tmp_path / "run", make.study(tmp_path), rows=4))
     assert learned.means(run).equals(pd.DataFrame())
     result = CliRunner().invoke(weak_to_strong.main, [str(tmp_path / "run")])
     assert result.exit_code == 2 and "data.name gaussian_pairs" in result.output

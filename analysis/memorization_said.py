@@ -184,7 +184,7 @@ def _counted(run: Run, both: pd.DataFrame) -> list[str]:
     return [
         f"Of {int(remembers.sum())} cells whose accuracy depends on {axis}, memorization does in "
         f"{int((remembers & changes).sum())}; of {int(others.sum())} whose accuracy does not, in "
-        f"{int((others & changes).sum())}; {int(unsure.sum())} are undecided in one of the two."
+        f"{int((others & changes).sum())}; undecided in one of the two: {int(unsure.sum())}."
     ]
 
 

@@ -223,7 +223,7 @@ def test_cells_are_counted_by_both_verdicts(tmp_path: Path) -> None:
     sentences = " ".join(random_labels.said(run, random_labels.make(run)))
     assert (
         "Of 5 cells whose accuracy depends on init.scale, memorization does in 3; of 3 whose "
-        "accuracy does not, in 2; 0 are undecided in one of the two." in sentences
+        "accuracy does not, in 2; undecided in one of the two: 0." in sentences
     )
     assert "1 of 9 cells lack one of the two spreads to compare" in sentences
     assert "with the strength at held L2" in sentences

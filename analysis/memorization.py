@@ -1,4 +1,5 @@
-"""Rows with random-label heads -> what networks memorize, in tables and in words.
+"""Rows with random-label heads -> what networks memorize, in tables; in words, see
+`memorization_said.py`.
 
 Memorization of a network is the final complexity at its deepest head, in percent: 0 where its
 random labels are told no better than by chance, 100 where all are.
@@ -10,21 +11,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import permutation_test, rankdata
 
 import initmem.memory
 from analysis.curves import having
 from analysis.fine_tuning import TASKS, interval
 from analysis.generalization import APART
 from analysis.ood import mean_of
-from analysis.style import chance, listed, number
+from analysis.style import listed
 from analysis.tables import Run
 
 STRENGTH = "random_labels.strength"
 PREDICTORS = {"selected": "selected.test_accuracy", "final": "final.test_accuracy"}
+VERDICTS = {"accuracy": ("helps", "hurts"), "memorization": ("rises", "falls")}
+"""Of a difference above 0, and below."""
 QUANTITIES = ("accuracy", "control_accuracy", "chance")
-FEWEST = 6
-"""Points below which no correlation is told."""
 
 
 def networks(run: Run) -> pd.DataFrame:
@@ -98,7 +98,8 @@ def depth(run: Run) -> pd.DataFrame:
 def against(run: Run) -> pd.DataFrame:
     """A line a cell and value of the memory axis: cell, panel, axis, value, place, accuracy (of
     the selected predictor, on the test set), memorization, each with its 95% interval over seeds
-    (Student's t; nan for one) as accuracy.low and so on, n."""
+    (Student's t, within what the quantity can be; nan for one seed) as accuracy.low and so on,
+    n, labels (random_labels.n)."""
     axis, values = run.study.memory_axis, run.study.axes[run.study.memory_axis]
     lines = []
     made = networks(run)
@@ -106,8 +107,11 @@ def against(run: Run) -> pd.DataFrame:
     for (panel, cell, value), group in made.groupby(keys, sort=False) if len(made) else ():
         line = {"cell": cell, "panel": panel, "axis": axis, "value": value, "n": len(group)}
         line["place"] = values.index(value) / max(1, len(values) - 1)
-        for name, column in (("accuracy", PREDICTORS["selected"]), ("memorization",) * 2):
-            ends = interval(group[column].to_numpy(float), 1)
+        line["labels"] = labels = int(group["random_labels.n"].iloc[0])
+        ranges = {PREDICTORS["selected"]: ("accuracy", 0.0),
+                  "memorization": ("memorization", -100 / (labels - 1))}  # fmt: skip
+        for column, (name, least) in ranges.items():
+            ends = np.clip(interval(group[column].to_numpy(float), 1), least, 100)
             line |= dict(zip((name, f"{name}.low", f"{name}.high"), ends, strict=True))
         lines.append(line)
     return pd.DataFrame(lines)
@@ -117,10 +121,10 @@ def effects(run: Run) -> pd.DataFrame:
     """What each strength does against strength 0, all else being the same: a line for each panel
     (the axes but STRENGTH and TASKS) and strength. Columns: panel, strength, unit (task, where
     several are listed, else seed), n, undertrained (networks with the strength), before and after
-    (mean memorization), control (after, by fresh heads), and for each of PREDICTORS and of
-    memorization difference, low, high (95%, of all lines of the panel together, Bonferroni),
-    verdict, as in final.low. Empty where no axis lists strengths with 0 among them, or with
-    ranges."""
+    (mean memorization of the pairs), control (after, by fresh heads), and for each of PREDICTORS
+    and of memorization difference, low, high (95%, of all lines of the panel together,
+    Bonferroni), verdict (of VERDICTS), as in final.low. A network whose partner is lost is in no
+    pair. Empty where no axis lists strengths with 0 among them, or with ranges."""
     made = networks(run)
     if made.empty or 0 not in run.study.axes.get(STRENGTH, []) or run.study.ranges:
         return pd.DataFrame()
@@ -139,13 +143,17 @@ def effects(run: Run) -> pd.DataFrame:
             own = group[group[STRENGTH] == strength]
             line: dict[str, Any] = {"panel": panel, "strength": strength, "unit": unit}
             line["undertrained"] = int((own["state"] == "undertrained").sum())
-            line["before"] = group.loc[group[STRENGTH] == 0, "memorization"].mean()
-            line |= {"after": own["memorization"].mean(), "control": own["control"].mean()}
+            paired = wide["memorization"][[0, strength]].dropna()
+            before, after = paired.groupby(unit).mean().mean()
+            fresh = own.set_index(["task", "seed"])["control"].loc[paired.index]
+            control = fresh.groupby(unit).mean().mean()
+            line |= {"before": before, "after": after, "control": control}
             for name, table in wide.items():
                 apart = (table[strength] - table[0]).dropna().groupby(unit).mean().to_numpy()
                 mean, low, high = interval(apart, len(strengths))
                 line |= {"n": len(apart), f"{name}.difference": mean}
-                verdict = "helps" if low > 0 else "hurts" if high < 0 else "undecided"
+                up, down = VERDICTS["memorization" if name == "memorization" else "accuracy"]
+                verdict = up if low > 0 else down if high < 0 else "undecided"
                 line |= {f"{name}.low": low, f"{name}.high": high, f"{name}.verdict": verdict}
             lines.append(line)
     return pd.DataFrame(lines)
@@ -166,111 +174,3 @@ def cells(run: Run) -> pd.DataFrame:
              "verdict": "change_verdict", "mean": "memorization"}  # fmt: skip
     beside = found[list(names)].rename(columns=names)
     return run.cells.join(beside, on="cell").dropna(subset=["memory", "change"])
-
-
-def said(run: Run, strengths: pd.DataFrame, points: pd.DataFrame, both: pd.DataFrame) -> list[str]:
-    """The tables `effects`, `against` and `cells` in sentences."""
-    lost = left_out(run)
-    left = f"{lost} networks that diverged or failed are left out."
-    return [
-        *(_effect(line) for line in strengths.to_dict("records")),
-        *_correlated(points, both),
-        *(_counted(run, both) if STRENGTH != run.study.memory_axis else []),
-        *(_erased(both) if STRENGTH in run.study.ranges else []),
-        *([left] if lost else []),
-    ]
-
-
-def _effect(line: Any) -> str:
-    where = f"{line['panel']}: s" if line["panel"] else "S"
-    fell = f"takes memorization from {line['before']:.0f}% to {line['after']:.0f}%"
-    if pd.notna(line["control"]):
-        fell += f" ({line['control']:.0f}% by fresh heads)"
-    late = f" ({line['undertrained']} networks undertrained)" if line["undertrained"] else ""
-    ends = []
-    for name in PREDICTORS:
-        between = ""
-        if pd.notna(line[f"{name}.low"]):
-            between = f", {line[f'{name}.low']:+.1f} to {line[f'{name}.high']:+.1f}"
-        change = f"{line[f'{name}.difference']:+.1f} points{between}"
-        ends.append(f"{name} predictor {line[f'{name}.verdict']} ({change})")
-    return (
-        f"{where}trength {number(line['strength'])} {fell}; {', '.join(ends)}; "
-        f"n = {line['n']} {line['unit']}s{late}."
-    )
-
-
-def _correlated(points: pd.DataFrame, both: pd.DataFrame) -> list[str]:
-    sentences = []
-    if len(points) >= FEWEST:
-        found = _rank(points["memorization"], points["accuracy"])
-        sentences.append(
-            "Over cells and values of the memory axis memorization and test accuracy have rank "
-            f"correlation {found}."
-        )
-    if len(both) >= FEWEST:
-        found = _rank(both["memory"], both["change"])
-        sentences.append(f"Over cells memory and the spread of memorization have {found}.")
-    return sentences
-
-
-def _rank(x: pd.Series, y: pd.Series) -> str:
-    """Spearman's correlation with a permutation p-value and n."""
-
-    def ranked(values: pd.Series) -> np.ndarray:
-        rank_N = rankdata(values)
-        return (rank_N - rank_N.mean()) / (rank_N.std() or 1.0)
-
-    def statistic(x: np.ndarray, axis: int = -1) -> np.ndarray:
-        return (x * y_N).mean(axis=axis)
-
-    x_N, y_N = ranked(x), ranked(y)
-    value = float(statistic(x_N))
-    if not x_N.any() or not y_N.any():
-        return f"none: one of them is constant (n = {len(x)})"
-    p = permutation_test((x_N,), statistic, permutation_type="pairings", vectorized=True,
-                         n_resamples=9999, rng=np.random.default_rng(0)).pvalue  # fmt: skip
-    return f"{value:+.2f} (p {chance(float(p))}, n = {len(x)})"
-
-
-def _counted(run: Run, both: pd.DataFrame) -> list[str]:
-    """Cells by their two verdicts; of a single one, its two spreads."""
-    axis = run.study.memory_axis
-    if len(both) < 2:
-        return [
-            f"Over {axis} memorization spreads by {line['change']:.1f} points "
-            f"({line['change_low']:.1f} to {line['change_high']:.1f}), {run.measure.noun} by "
-            f"{line['memory']:.1f} ({line['low']:.1f} to {line['high']:.1f}), n = {line['seeds']} "
-            "seeds."
-            for line in both.to_dict("records")
-        ]
-    remembers = both["verdict"] == "remembers"
-    changes = both["change_verdict"] == "remembers"
-    unsure = (both["verdict"] == "undecided") | (both["change_verdict"] == "undecided")
-    return [
-        f"Of {int(remembers.sum())} cells whose accuracy depends on {axis}, memorization does in "
-        f"{int((remembers & changes).sum())}; of the other {int((~remembers).sum())}, in "
-        f"{int((~remembers & changes).sum())} ({int(unsure.sum())} undecided in one of the two)."
-    ]
-
-
-def _erased(both: pd.DataFrame) -> list[str]:
-    """Rank correlation of memory with strength, that with L2 taken out where it is searched."""
-    ranks = {
-        field: rankdata(both[field]) for field in (STRENGTH, "optim.l2", "memory") if field in both
-    }
-    held = ""
-    if both["optim.l2"].nunique() > 1:
-        held = " at held L2"
-        base = np.vstack([np.ones(len(both)), ranks.pop("optim.l2")]).T
-        for field, rank_N in ranks.items():
-            ranks[field] = rank_N - base @ np.linalg.lstsq(base, rank_N)[0]
-    found = _rank(pd.Series(ranks[STRENGTH]), pd.Series(ranks["memory"]))
-    thirds = both.sort_values(STRENGTH)["memory"]
-    few = max(1, len(thirds) // 3)
-    low, high = thirds.iloc[:few], thirds.iloc[-few:]
-    return [
-        f"Memory has rank correlation {found} with the strength{held}: a median of "
-        f"{low.median():.1f} points in the third of the cells with the least, {high.median():.1f} "
-        "in that with the most."
-    ]

@@ -20,7 +20,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis import memorization, style, tables
+from analysis import memorization, memorization_said, style, tables
 from analysis.command import Analysis, save
 from analysis.memorization import STRENGTH
 from analysis.tables import Run
@@ -46,7 +46,14 @@ def make(run: Run) -> Made:
 
 def said(run: Run, made: Made) -> list[str]:
     """What the tables say, a sentence each."""
-    return memorization.said(run, made["effects"], made["against"], made["cells"])
+    found = memorization_said.said(run, made["effects"], made["against"], made["cells"])
+    shown = {"depth": ["panel"], "time": ["panel", "value"], "against": ["panel"]}
+    for name, keys in shown.items():
+        table = made["depth" if name == "time" else name]
+        count = len(table[keys].drop_duplicates()) if len(table) else 0
+        if count > PANELS:
+            found.append(f"The figure {name} shows {PANELS} panels of {count}.")
+    return found
 
 
 def view(run: Run) -> dict[str, Any]:
@@ -54,7 +61,7 @@ def view(run: Run) -> dict[str, Any]:
     made = make(run)
     if made["against"].empty:
         return {"table": made["against"], "said": [], "figures": {}}
-    table = texts(made["against"])
+    table = memorization_said.texts(made["against"])
     return {"table": table, "said": said(run, made), "figures": draw(run, made)}
 
 
@@ -76,18 +83,20 @@ def draw(run: Run, made: Made) -> dict[str, Figure]:
 def _depth(table: pd.DataFrame) -> Figure:
     """Final accuracy over layers: a line a value of the memory axis, fresh heads as open marks."""
     labels = list(table["panel"].unique())[:PANELS]
-    drawn, panels = style.panels(labels, 2.6, 0.35, "layer", "random-label accuracy (%)")
-    final = table[table["last"]]
-    most = int(final["depth"].max())
+    final = table[table["last"] & table["panel"].isin(labels)]
+    named = {label: _layers(final[final["panel"] == label]) for label in labels}
+    alike = all(layers.equals(named[labels[0]]) for layers in named.values())
+    y = "random-label accuracy (%)"
+    drawn, panels = style.panels(labels, 2.6, 0.35, "layer", y, alike=alike)
     for panel, label in zip(panels, labels, strict=True):
         of_panel = final[final["panel"] == label]
-        layers = of_panel.drop_duplicates("depth").set_index("depth")["layer"]
+        layers, most = named[label], max(named[label].index)
         every = -(-(most + 1) // 8)
-        places = [k for k in sorted(layers.index) if k % every == 0 or k == max(layers.index)]
+        places = [k for k in layers.index if k % every == 0 or k == most]
         panel.set_xticks(places, [layers[k] for k in places], rotation=30 if most > 4 else 0)
         panel.set_ylim(-3, 103)
-        chance = of_panel.loc[of_panel["quantity"] == "chance", "mean"]
-        panel.axhline(chance.iloc[0], color=style.PALE, lw=0.8, ls=":", label="chance")
+        for chance in of_panel.loc[of_panel["quantity"] == "chance", "mean"].unique():
+            panel.axhline(chance, color=style.PALE, lw=0.8, ls=":", label="chance")
         for _, lines in of_panel.groupby("place"):
             _profile(panel, lines)
     more = []
@@ -96,6 +105,11 @@ def _depth(table: pd.DataFrame) -> Figure:
         more = [Line2D([], [], lw=1.3, ms=4.5, label="by fresh heads", **look)]
     _legend(drawn, panels, more)
     return drawn
+
+
+def _layers(table: pd.DataFrame) -> pd.Series:
+    """Depth -> name of the layer there; `stem / hidden.0`, where networks differ in it."""
+    return table.groupby("depth")["layer"].unique().map(" / ".join)
 
 
 def _legend(drawn: Figure, panels: list[Axes], more: Sequence[Line2D] = ()) -> None:
@@ -148,11 +162,11 @@ def _time(table: pd.DataFrame) -> Figure:
             panel.fill_between(
                 line["step"], line["low"], line["high"], color=colour, alpha=0.15, lw=0
             )
-    layers = table.drop_duplicates("depth").sort_values("depth")
+    layers = _layers(table[table["panel"].isin([key[0] for key in keys])])
     bar = drawn.colorbar(
         ScalarMappable(norm, style.SETTING), ax=panels, aspect=24 * -(-len(panels) // 2), pad=0.02
     )
-    bar.set_ticks(list(layers["depth"]), labels=list(layers["layer"]))
+    bar.set_ticks(list(layers.index), labels=list(layers))
     bar.outline.set_visible(False)
     return drawn
 
@@ -171,7 +185,8 @@ def _against(table: pd.DataFrame) -> Figure:
                 y_N, group["memorization.low"], group["memorization.high"], color=colour, lw=0.8
             )
             panel.vlines(x_N, group["accuracy.low"], group["accuracy.high"], color=colour, lw=0.8)
-    panels[0].set_xlim(-4, 104)
+    least = float(np.nanmin(table[["memorization", "memorization.low"]].to_numpy(float)))
+    panels[0].set_xlim(min(-4.0, least - 2), 104)
     _legend(drawn, panels)
     return drawn
 
@@ -238,22 +253,6 @@ def main(run: str, figures: str | None) -> None:
     click.echo("\n" + "\n".join(seen["said"]))
     for name, drawn in seen["figures"].items() if figures else ():
         save(drawn, str(Path(figures or "") / f"{name}.png"))
-
-
-def texts(table: pd.DataFrame) -> pd.DataFrame:
-    """`memorization.against` as it is read, the means over cells of a panel."""
-    lines = []
-    for (panel, _), group in table.groupby(["panel", "place"], sort=False):
-        line = {"": panel, group["axis"].iloc[0]: style.number(group["value"].iloc[0])}
-        line |= {"cells": str(len(group)), "networks": str(group["n"].sum())}
-        for name in ("memorization", "accuracy"):
-            text, one = f"{group[name].mean():.1f}", group.iloc[0]
-            if len(group) == 1 and pd.notna(one[f"{name}.low"]):
-                text += f" ({one[f'{name}.low']:.1f} to {one[f'{name}.high']:.1f})"
-            line[{"accuracy": "test accuracy"}.get(name, name) + " (%)"] = text
-        lines.append(line)
-    made = pd.DataFrame(lines)
-    return made if table["panel"].nunique() > 1 else made.drop(columns="")
 
 
 if __name__ == "__main__":

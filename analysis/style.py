@@ -135,16 +135,17 @@ def figure(width: float, height: float) -> Figure:
 
 
 def panels(
-    labels: list[str], height: float, foot: float, x: str, y: str
+    labels: list[str], height: float, foot: float, x: str, y: str, alike: bool = True
 ) -> tuple[Figure, list[Axes]]:
-    """A panel a label, two a row, on the same axes, x and y; `foot` is the room for a legend."""
+    """A panel a label, two a row, on the same axes, x and y; `foot` is the room for a legend.
+    Panels that are not `alike` have a horizontal axis each."""
     columns = min(2, len(labels))
     rows = -(-len(labels) // columns)
     drawn = figure(7.6, (height if columns > 1 else height + 0.6) * rows + 0.3 + foot)
-    grid = drawn.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    grid = drawn.subplots(rows, columns, squeeze=False, sharex=alike, sharey=True)
     for i, panel in enumerate(grid.flat):
         panel.set_visible(i < len(labels))
-        lowest = i + columns >= len(labels)
+        lowest = not alike or i + columns >= len(labels)
         panel.tick_params(labelbottom=lowest)
         panel.set_xlabel(LONG.get(x, x) if lowest else "")
     drawn.supylabel(y, fontsize=9)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
+from matplotlib.figure import Figure
 from scipy.stats import ttest_1samp
 
 from analysis import __main__ as report
-from analysis import memorization, random_labels, tables
+from analysis import memorization, memorization_said, random_labels, tables
 from initmem.study.plan import Replica
 from initmem.study.random_labels_section import Heads
 from tests.analysis import make
@@ -117,6 +119,85 @@ def test_depth_and_points(tmp_path: Path) -> None:
     assert set(points["n"]) == {2}
 
 
+def halved(replica: Replica) -> dict[str, Any]:
+    """As `suppressed`, with memorization 0 in split 2 at both strengths, where strength 1 diverges
+    with seed 1; strength 1 of split 0 takes 1 point more."""
+    found, data = suppressed(replica), replica.recipe.data
+    heads = replica.recipe.random_labels
+    assert isinstance(heads, Heads)
+    share = 0.1 if data.split == 2 else 0.55 - (0.36 + 0.009 * (data.split == 0)) * heads.strength
+    if data.split == 2 and heads.strength and replica.seed:
+        return make.lost("diverged")
+    return {**found, "readings": read(share, 0.37, 30)}
+
+
+def test_means_are_of_pairs_and_the_fall_has_an_interval(tmp_path: Path) -> None:
+    run = made(tmp_path, of=halved)
+    line = memorization.effects(run).to_dict("records")[0]
+    assert (line["before"], line["after"]) == pytest.approx((100 / 3, (9 + 10 + 0) / 3))
+    assert line["after"] - line["before"] == pytest.approx(line["memorization.difference"])
+    known = ttest_1samp([-41, -40, 0], 0).confidence_interval(0.95)
+    assert (line["memorization.low"], line["memorization.high"]) == pytest.approx(
+        (known.low, known.high)
+    )
+    assert line["memorization.verdict"] == "undecided"
+    sentences = random_labels.said(run, random_labels.make(run))
+    assert "from 33% to 6% (undecided, -85.1 to +31.1; 30% by fresh heads)" in sentences[0]
+    assert "2 networks that diverged or failed are left out." in sentences
+
+
+def test_intervals_end_where_the_quantity_does(tmp_path: Path) -> None:
+    def far(replica: Replica) -> dict[str, Any]:
+        share, accuracy = (0.0, 99.9) if replica.seed else (0.3, 60.0)
+        return {"readings": read(share, 0.1, 30), "selected.test_accuracy": accuracy}
+
+    line = memorization.against(made(tmp_path, of=far)).iloc[0]
+    assert line["accuracy.high"] == 100 and line["accuracy.low"] == 0
+    assert line["memorization.low"] == pytest.approx(-100 / 9)
+    assert line["memorization"] == pytest.approx(50 * (0.2 / 0.9 - 0.1 / 0.9))
+
+
+def test_correlations_stay_within_a_number_of_labels() -> None:
+    """Within each of the two the order is reversed; over both it would be the same."""
+    lines = [
+        {"panel": f"random_labels.n {n}", "labels": n, "cell": f"{n}.{k}", "random_labels.n": n,
+         "memorization": n + k, "accuracy": n - k, "memory": n + k, "change": n - k}
+        for n in (10, 100) for k in range(6)
+    ]  # fmt: skip
+    points = pd.DataFrame(lines)
+    found = memorization_said._correlated(points, points)
+    assert len(found) == 4
+    assert all("-1.00 (-1.00 to " in sentence for sentence in found)
+    assert found[1].startswith("random_labels.n 100: over cells")
+    assert found[2].startswith("Over cells with 10 labels")
+    one = memorization_said._correlated(points.assign(cell="only"), points[:0])
+    assert "n = 6 points of 1 cells)" in one[0] and " to " not in one[0]
+
+
+def ticks(drawn: Figure) -> list[list[str]]:
+    return [[text.get_text() for text in panel.get_xticklabels()] for panel in drawn.axes]
+
+
+def test_every_panel_names_its_own_layers(tmp_path: Path) -> None:
+    text = STUDY.replace("  data.label_noise: [0, 0.4]\n  data.split: [0, 1, 2]", "").replace(
+        "  random_labels.strength: [0, 1]",
+        "  random_labels.strength: [0, 1]\n  optim.l2: [0, 0.1]",
+    )
+
+    def apart(replica: Replica) -> dict[str, Any]:
+        names = {"hidden.0": "stem", "hidden.1": "body.0"} if replica.recipe.optim.l2 else {}
+        found = suppressed(replica)
+        for one in found["readings"]:
+            one["where"] = names.get(one["where"], one["where"])
+        return found
+
+    run = made(tmp_path, text, apart)
+    figures = random_labels.draw(run, random_labels.make(run))
+    assert ticks(figures["depth"]) == [["hidden.0", "hidden.1"], ["stem", "body.0"]]
+    bar = figures["time"].axes[-1].get_yticklabels()
+    assert [text.get_text() for text in bar] == ["hidden.0 / stem", "hidden.1 / body.0"]
+
+
 def mapped(replica: Replica) -> dict[str, Any]:
     """Accuracy depends on the scale where L2 is small, memorization where the strength is."""
     recipe = replica.recipe
@@ -141,9 +222,10 @@ def test_cells_are_counted_by_both_verdicts(tmp_path: Path) -> None:
     }  # fmt: skip
     sentences = " ".join(random_labels.said(run, random_labels.make(run)))
     assert (
-        "Of 5 cells whose accuracy depends on init.scale, memorization does in 3; of the other 3, "
-        "in 2 (0 undecided in one of the two)." in sentences
+        "Of 5 cells whose accuracy depends on init.scale, memorization does in 3; of 3 whose "
+        "accuracy does not, in 2; undecided in one of the two: 0." in sentences
     )
+    assert "1 of 9 cells lack one of the two spreads to compare" in sentences
     assert "with the strength at held L2" in sentences
     assert "2 networks that diverged or failed are left out." in sentences
 

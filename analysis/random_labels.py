@@ -7,7 +7,6 @@ Heads that learn a random label of each training example (arXiv 2607.11541) tell
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -20,11 +19,10 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis import memorization, memorization_said, style, tables
-from analysis.command import Analysis, save
+from analysis import memorization, memorization_said, style
+from analysis.command import FIGURES, Analysis, show
 from analysis.memorization import STRENGTH
 from analysis.tables import Run
-from initmem.study.spec import UserError
 
 PANELS = 6
 """Shown at most."""
@@ -240,19 +238,10 @@ def _erased(run: Run, both: pd.DataFrame) -> Figure:
 
 @click.command(cls=Analysis, epilog="Example: python -m analysis.random_labels runs/depth_small")
 @click.argument("run", metavar="RUN")
-@click.option("--figures", metavar="FOLDER", help="Draw the figures into a folder, as png.")
+@FIGURES
 def main(run: str, figures: str | None) -> None:
     """Say what the networks of a study memorize, and what suppression does."""
-    if figures and not Path(figures).is_dir():
-        raise UserError(f"{figures}: figures: is no folder")
-    read = tables.read(run)
-    seen = view(read)
-    if seen["table"].empty:
-        raise UserError(f"{run}: random_labels: needs a study with random_labels.name heads")
-    click.echo(seen["table"].to_string(index=False))
-    click.echo("\n" + "\n".join(seen["said"]))
-    for name, drawn in seen["figures"].items() if figures else ():
-        save(drawn, str(Path(figures or "") / f"{name}.png"))
+    show(run, figures, view, "random_labels.name heads")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ stop rule and at the end (see `learned.py`), over rho, learning rate, teacher an
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -19,11 +18,10 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis import learned, style, tables
-from analysis.command import Analysis, save
+from analysis import learned, style
+from analysis.command import FIGURES, Analysis, show
 from analysis.planted import ARM, ARMS, WHEN, varied
 from analysis.tables import Run
-from initmem.study.spec import UserError
 from initmem.theory.alignment import limit_cosine
 
 RHO, LR, COSINE, SCALE = "data.rho", "optim.lr", "data.cosine", "init.scale"
@@ -161,19 +159,10 @@ def view(run: Run) -> dict[str, Any]:
 
 @click.command(cls=Analysis, epilog="Example: python -m analysis.weak_to_strong runs/small")
 @click.argument("run", metavar="RUN")
-@click.option("--figures", metavar="FOLDER", help="Draw the figures into a folder, as png.")
+@FIGURES
 def main(run: str, figures: str | None) -> None:
     """Say which planted features survive, and what preserves them."""
-    if figures and not Path(figures).is_dir():
-        raise UserError(f"{figures}: figures: is no folder")
-    read = tables.read(run)
-    seen = view(read)
-    if seen["table"].empty:
-        raise UserError(f"{run}: weak_to_strong: needs a study with data.name gaussian_pairs")
-    click.echo(seen["table"].to_string(index=False))
-    click.echo("\n" + "\n".join(seen["said"]))
-    for name, drawn in seen["figures"].items() if figures else ():
-        save(drawn, str(Path(figures or "") / f"{name}.png"))
+    show(run, figures, view, "data.name gaussian_pairs")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from initmem.study.seeds import fold
 EPS = 1e-8
 """Added to the variance of a standardized feature: a dead one is 0."""
 
-
 Features = Sequence[Tensor]
 """What each layer with a head gives for the same examples, [B, d] each."""
 

@@ -19,6 +19,7 @@ from initmem.models.diagonal import Diagonal
 from initmem.study.data_section import Images
 from initmem.study.init_section import DiagonalRule, FixedRule, GammaRule
 from initmem.study.pretrain_section import Stage
+from initmem.study.random_labels_section import Heads
 from initmem.study.recipe import Recipe
 from initmem.study.seeds import fold
 from initmem.training import diagonal, objective
@@ -251,7 +252,8 @@ class Training:
         outcome.final = self._tested(self.curve[-1]) if self.finite else None
         if self.finite and self.recipe.probes.condensation:
             outcome.cosines = packed_cosines(self.network)
-        if self.finite and getattr(self.recipe.random_labels, "confidence", False):
+        heads = self.recipe.random_labels
+        if self.finite and isinstance(heads, Heads) and heads.confidence:
             outcome.confidences = confidences(self)
         if self.best:
             self.network.load_state_dict(self.best)

@@ -126,7 +126,7 @@ def test_the_teacher_and_the_way_to_train_are_summed_up() -> None:
 def gone(replica: Replica) -> dict[str, Any]:
     """Sft diverges at threshold 1; all else ends at its budget, without the stop rule met."""
     late = change(replica) | {"state": "undertrained", "aligned_step": None}
-    diverged = replica.recipe.data.arm == "sft" and replica.recipe.model.threshold == 1  # type: ignore[union-attr]
+    diverged = replica.recipe.data.arm == "sft" and replica.recipe.model.threshold == 1  # type: ignore[union-attr]  # two_layer has one
     return late | (make.lost("diverged") if diverged else {})
 
 

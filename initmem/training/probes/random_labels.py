@@ -19,9 +19,9 @@ def random_labels(training: Training) -> Values:
     """Of each head, at its layer, over all training examples as the network takes them at rest,
     without crops and flips: accuracy (percent of random labels), chance (100/n), complexity (see
     there) and confidence (mean probability of the right one). running_accuracy: percent right in
-    the steps since the last reading, each before it was learned from. Likewise control_accuracy,
-    control_complexity and control_confidence of fresh heads that are trained on the features as
-    they are, at the first step and the last; their running accuracy there is none."""
+    the steps since the last reading, each before it was learned from. At the first step and the
+    last, where the recipe asks for a control: control_accuracy, control_complexity and
+    control_confidence of fresh heads, trained on the features of the frozen network."""
     heads = training.random_labels
     values = _values(training, "", heads.answers(heads.heads, _features(training)))
     running = heads.told()

@@ -72,7 +72,6 @@ def test_drawn_gradients(reward: Reward, t_K: Array, bias: float, output: float)
 
 
 def test_higher_orders_stop_h4_at_a_large_bias() -> None:
-    """A prototype stuck at cosine .760 with bias 1.5, and went on with bias 1."""
     stuck = brentq(lambda m: drift(H4, 1.5, m, output=-1.0), 0.3, 0.9)
     assert stuck == pytest.approx(0.7691, abs=1e-4)
     assert (drift(H4, 1.0, np.linspace(0.01, 0.99, 50), output=-1.0) > 0).all()

@@ -60,7 +60,7 @@ def test_arms_rho_and_scales_of_a_seed_share_the_start() -> None:
 
 @pytest.mark.parametrize("arm", ["sft", "w2s_localized", "w2s_projected"])
 @pytest.mark.parametrize(("sign", "output"), [(1, 0.0), (-1, 0.0), (1, 4.0)])
-def test_the_gradient_is_the_documents(arm: str, sign: int, output: float) -> None:
+def test_the_gradient_in_closed_form(arm: str, sign: int, output: float) -> None:
     """G_j = mean of (y - p) a_j (1(w_j x > b) x - 1(w_j x' > b) x'), with p = 1/2 in the limit of
     small outputs."""
     training = begun(planted(arm, model={"sign": sign, "output": output}))
@@ -80,7 +80,7 @@ def test_the_gradient_is_the_documents(arm: str, sign: int, output: float) -> No
 
 @pytest.mark.parametrize("arm", ["sft", "w2s_projected"])
 @pytest.mark.parametrize("update", ["tangential", "free"])
-def test_a_step_is_the_documents(arm: str, update: str) -> None:
+def test_a_step_in_closed_form(arm: str, update: str) -> None:
     training = begun(planted(arm, optim={"update": update}, init={"scale": 1.5}, rho=0.4))
     known, before = training.geometry, weights(training)
     training.loss(*training.batch(training.chosen())).backward()
